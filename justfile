@@ -49,8 +49,10 @@ docs:
 lessons *arguments:
     {{bin}}/python lessons/build.py {{arguments}}
 
-# lessons and site
-site: lessons docs
+# documentation, course and calculators as static pages in build/site
+site:
+    {{bin}}/python lessons/build.py build/site/course
+    {{bin}}/sphinx-build -q -W --keep-going docs build/site
 
 # wheel and source distribution, and a look into the wheel
 build:

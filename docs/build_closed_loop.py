@@ -23,7 +23,7 @@ from roofline.measure.calibrate import judged_points
 PAGE = Path(__file__).with_name("closed-loop.md")
 FIGURE = PAGE.parent / "images" / "convoy.svg"
 SETTINGS = PAGE.parents[1] / "tests"  # points and load generators are those of tests/golden/test_closed_loop_ttft.py
-INPUTS, MEASURED, CHOSEN, FIRST = "inputs", "measured", "chosen", "first"
+INPUTS, MEASURED, CHOSEN, FIRST, WAITS = "inputs", "measured", "chosen", "first", "waits"
 TRUTH = Path(os.environ.get("ROOFLINE_TRUTH") or PAGE.parents[2] / "shared") / "truth" / "serving"
 ENGINES = {"vllm": "vLLM", "trtllm": "TensorRT-LLM", "sglang": "SGLang"}
 
@@ -102,8 +102,15 @@ def _tables() -> dict[str, str]:
     """The tables of measured points, by name."""
     loops = _loops()
     points, fits = loops.points(TRUTH), judged_points([TRUTH / name for name in loops.FILES])
-    documented = loops.judged(points, fits)
-    return {MEASURED: _measured(loops, documented), CHOSEN: _chosen(loops, points, fits, documented), FIRST: _first(documented)}
+    documented = loops.judged(points, fits)  # kernels alone
+    waits = loops.fitted_waits(points, fits)
+    whole = loops.judged(points, fits, waits=waits)
+    return {
+        MEASURED: _measured(loops, whole),
+        CHOSEN: _chosen(loops, points, fits, documented),
+        FIRST: _first(documented),
+        WAITS: _waits(loops, waits, documented, whole),
+    }
 
 
 _ERRORS = ("n", "TPOT: closed form", "TPOT: simulated", "bias", "in the interval", "TTFT: simulated", "bias", "in the interval")
@@ -169,25 +176,23 @@ def _first(frame: Any) -> str:
         slope = (means[1, 1] - means[0, 1]) / (means[1, 0] - means[0, 0])
         fixed = means[0, 1] - slope * means[0, 0]
         rows.append((ENGINES[engine], model, hardware, f"{devices}", f"{len(some)}", f"{round(fixed * 1e3)}", f"{slope:.2f}"))
-    series = _table(("engine", "model", "accelerator", "TP", "n", "a, ms", "b"), rows, 3)
-    return "\n\n".join([series, _constant(few)])
+    return _table(("engine", "model", "accelerator", "TP", "n", "a, ms", "b"), rows, 3)
 
 
-def _constant(few: Any) -> str:
-    """A constant per engine, fitted to its other models (each with the same weight), on the model that was left out."""
+def _waits(loops: Any, waits: Any, before: Any, after: Any) -> str:
+    """What TTFT has beside kernels, fitted without a model, and its errors without and with it."""
     rows = []
-    for (engine, model), some in few.groupby(["engine", "model"]):
-        others = few[(few["engine"] == engine) & (few["model"] != model)]
-        if others.empty:
-            continue
-        weights = 1 / others.groupby("model")["ttft"].transform("size")
-        tried = np.arange(0, 0.5, 0.001)
-        off = [float((weights * np.abs(np.log((others["simulated_ttft"] + one) / others["ttft"]))).sum()) for one in tried]
-        constant = float(tried[int(np.argmin(off))])
-        errors = [np.median(np.abs((some["simulated_ttft"] + one) / some["ttft"] - 1)) for one in (0.0, constant)]
-        rows.append((ENGINES[engine], model, f"{len(some)}", f"{round(constant * 1e3)}", *map(_percent, errors)))
-    head = ("engine", "model left out", "n", "constant of the others, ms", "TTFT without it", "with it")
-    return _table(head, rows, 2)
+    for model, one in sorted(waits.items(), key=lambda entry: (not entry[0], entry[0])):
+        errors = [_percent(np.median(np.abs(loops.errors(some if not model else some[some["model"] == model], name))))
+                  for name in ("ttft", "tpot") for some in (before, after)]  # fmt: skip
+        number = len(after) if not model else int((after["model"] == model).sum())
+        rows.append((
+            model or "each in turn; numbers of all", f"{number:,}", f"{one.eager * 1e3:.1f}", f"{one.front_end * 1e3:.0f}",
+            f"{one.front_end_token * 1e6:.1f}", *errors,
+        ))  # fmt: skip
+    head = ("model left out", "n", "step with prompts, ms per layer with experts", "front end, ms", "us per prompt token",
+            "TTFT without", "with", "TPOT without", "with")  # fmt: skip
+    return _table(head, rows)
 
 
 def _percent(value: float) -> str:

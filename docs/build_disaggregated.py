@@ -42,7 +42,7 @@ def table() -> str:
         devices = pools.NODES[system][1]
         found = _ratios(rows)
         every.append(found)
-        what = f"{devices} {CARDS[system]} a replica | {prompt}/{pools.OUTPUT}"
+        what = f"{devices} {CARDS[system]} per replica | {prompt}/{pools.OUTPUT}"
         lines.append(f"| {what} | {len(rows)} | {recipes} | {_cells(found)} |")
     whole = np.concatenate(every)
     lines.append(f"| all |  | {len(whole)} | {len(pools.RECIPES)} | {_cells(whole)} |")

@@ -13,9 +13,10 @@ from typing import Any
 import roofline
 from roofline import formatting
 from roofline.formatting import percent
+from roofline.report.figure_files import plain_svg
 from roofline.report.svg import svg
 from roofline.serving.traffic import Trace, read_trace
-from roofline.teach.lessons.figures import curves, plain_svg
+from roofline.teach.lessons.figures import curves
 
 PAGE = Path(__file__).with_name("traces.md")
 FIGURE = PAGE.parent / "images" / "traces.svg"

@@ -14,6 +14,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]  # the pages' writers, and the proj
 from generate import FOLDER, links, mathml, readable, write  # noqa: E402 - found on the path above
 
 import roofline  # noqa: E402
+from roofline.cli.commands.report import CALCULATORS  # noqa: E402
+from roofline.report.analysis import page  # noqa: E402
+from roofline.report.calculators.pages import calculator  # noqa: E402
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -53,6 +56,18 @@ def _write(app: Sphinx) -> None:
 def _read(app: Sphinx, docname: str, source: list[str]) -> None:
     path = Path(app.srcdir) / f"{docname}.md"
     source[0] = links.moved(source[0], read_at=path.parent, shown_at=path.parent)
+    if (Path(app.outdir) / "course" / "index.html").is_file():  # `just site` has put the lessons there
+        source[0] = source[0].replace('href="_generated/project/course.html"', 'href="course/index.html"')
+
+
+def _calculators(app: Sphinx, exception: Exception | None) -> None:
+    """Pages that compute in the browser, which `calculators.md` links to."""
+    if exception is None and app.builder.format == "html":
+        folder = Path(app.outdir) / "calculators"
+        folder.mkdir(exist_ok=True)
+        pages = {"any.html": page.calculator, **{f"{name}.html": calculator(name).page for name in CALCULATORS}}
+        for name, make in pages.items():
+            (folder / name).write_text(make(), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -61,5 +76,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_lexer("csv", TextLexer)  # Pygments knows none
     app.connect("source-read", _read)
     app.connect("build-finished", readable.finish)
+    app.connect("build-finished", _calculators)
     app.add_html_math_renderer("mathml", (mathml.inline, None), (mathml.block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

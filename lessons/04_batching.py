@@ -15,7 +15,7 @@
 #
 # A decode step of one sequence reads all weights and uses less than 1 % of the device's arithmetic. If many sequences take the
 # step together, the weights are read once for all of them. That is **batching**, and it is why language models can be served at
-# a bearable price. This lesson says how far it goes: how large a batch is worth while, how large a one fits, and what it does
+# a bearable price. This lesson says how far it goes: what batch size pays off, what size fits, and what it does
 # to each user.
 
 # %%

@@ -113,7 +113,7 @@ predict(
         "16 times as long": "Some kernels of the step are much worse than that. But they are short.",
     },
     answer=f"{ratio:.1f} times as long",
-    why=f"Estimated are **{amount(took.estimate, 's')}**, and 8 of 10 such steps are expected between {amount(took.low, 's')} and "
+    why=f"Estimated are **{amount(took.estimate, 's')}**, with an 80 % interval from {amount(took.low, 's')} to "
     f"{amount(took.high, 's')}. Memory is used at {found.cost.bytes / took.estimate / roofline.load_hardware(A100).bandwidth:.0%} of its rate. The rest of this lesson "
     "is about the difference.",
 )
@@ -290,8 +290,8 @@ table(
         for card, fit in fits.items()
     ],
     title="What measured products in bf16 say of four accelerators (vLLM's kernels)",
-    note="Fitted to the public records of AIConfigurator. A tile's peak is not the product's: loads, edges and waves come on top. More than "
-    "100 % is no wonder but a fit: what one parameter misses, another takes over.",
+    note="Fitted to the public records of AIConfigurator. A tile's peak is not the product's: loads, edges and waves come on top. Values "
+    "above 100 % are artefacts of the fit: what one parameter misses, another takes over.",
 )
 
 # %% [markdown]
@@ -725,8 +725,8 @@ show(
 
 # %%
 play(
-    "The same step as a bound and as an estimate. White space is time in which no resource works: launches, waves, what "
-    "kernels miss.",
+    "The same step as a bound and as an estimate. A mark on a bar is the operator's bound; beyond it are launches, waves, and "
+    "what kernels miss.",
     controls=("model", "hardware", "batch", "context", "bandwidth_gbs", "peak_tflops", "efficiency"),
     tiles=("bound", "estimate", "low", "high", "over_bound", "mbu", "mfu"),
     formulas=("decode_floor", "layers/mlp/gate_up_proj:bytes"),

@@ -15,7 +15,7 @@
 #
 # Caches grow by a token per step, and it is not known how long an output will be. So a full device is nothing unusual: sooner or later a
 # sequence has to free memory for others. Its keys and values can be computed again when it comes back, or be copied to the host and back.
-# This lesson says how an engine hands out memory, what either way costs, and which one is the cheaper: by the link, the length, the
+# This lesson says how an engine hands out memory, what either way costs, and which one is cheaper: by the link, the length, the
 # block and the kind of attention. At the end we repeat a poster's experiment on preemption in vLLM.
 
 # %%
@@ -58,7 +58,7 @@ lesson(
         "say what paging saves, and what a block that is too large or too small costs",
         "compute what recomputing an evicted sequence costs, and what swapping it does, calls included",
         "derive the link at which both cost the same, and say how MHA, GQA, windows and MLA move it",
-        "say from which length and which block on swapping is the cheaper, and check published statements on it",
+        "say from which length and which block on swapping is cheaper, and check published statements on it",
     ],
     prerequisites=[
         "lesson 2: the bytes of a token in the cache",
@@ -406,7 +406,7 @@ predict(
     },
     answer="4 times as fast, nearly",
     why=[
-        formula(even, title="Break-even link: over a faster one swapping is the cheaper"),
+        formula(even, title="Break-even link: over a faster one swapping is cheaper"),
         say(
             "Bytes of a token stand above, parameters below. With 32 KV heads the bytes are four times as many; the projections of keys and "
             "values grow too, which is why it is nearly. The share of the peak is that of a prompt of 2,048 tokens, attention and the engine's "
@@ -481,7 +481,7 @@ show(
     ),
     published(
         "F37",
-        "recomputing is the cheaper below the break-even link, of "
+        "recomputing is cheaper below the break-even link, of "
         f"{of_links['llama-2-7b', 25e9].break_even_link / 1e9:.0f} GB/s with MHA and "
         f"{of_links[LLAMA, 25e9].break_even_link / 1e9:.0f} GB/s with GQA, and swapping above it",
         agrees=all((one.cheaper == "recompute") == (link < one.break_even_link) for (_, link), one in of_links.items())
@@ -773,7 +773,7 @@ show(
         "half a link",
         "Llama 2 7B on an H100, sequences of 4,096 tokens, blocks gathered. Swapping takes "
         f"{amount(pcie.swap.seconds, 's')}, recomputing {amount(pcie.recompute.seconds, 's')}. Now two devices share the link and copy at the "
-        "same time. What is the cheaper then?",
+        "same time. What is cheaper then?",
         say(
             f"Each has half the rate, so the bytes take twice as long: about {amount(2 * pcie.swap.seconds, 's')}, and recomputing is the "
             f"cheaper. The toolkit says {amount(shared.swap.seconds, 's')}: what gathering takes on the device does not double. The break-even "

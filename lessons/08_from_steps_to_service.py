@@ -176,12 +176,12 @@ show(
             for name, one in latencies.items()
         ],
         title="6 requests per second",
-        note="ITL over all gaps, the others over requests. p95: 95 % take at most so long.",
+        note="ITL over all gaps, the others over requests. p95: 95 % take at most this long.",
     ),
     figure(
         curves(
             "gaps",
-            "Gaps between tokens: the share that takes at most so long",
+            "Gaps between tokens: CDF",
             ("gap", "s"),
             ("share of the gaps", "%"),
             {"ITL": ([gaps["seconds"][at] for at in some], [gaps["share"][at] for at in some])},

@@ -26,7 +26,7 @@ def main() -> None:
     """Build what the command line asks for."""
     parser = argparse.ArgumentParser(description="Execute every lesson, and write its page, its notebook and its figures.")
     parser.add_argument("to", nargs="?", type=Path, default=HOME.parent / "build" / "lessons", help="folder to write to")
-    parser.add_argument("--no-png", action="store_true", help="figures as SVG alone, without a browser")
+    parser.add_argument("--no-png", action="store_true", help="write figures as SVG alone")
     given = parser.parse_args()
     start = time.monotonic()
     built = build(HOME, given.to, lambda name: print(f"executing {name}", flush=True), png=not given.no_png)

@@ -17,6 +17,7 @@ const library = (() => {
     fill: (given) => {
       [data, made] = [given, new Map()];
     },
+    ids: (kind) => Object.keys(data[kind]).sort(),
     load_model: (name) => [named("models", name), input("model", name)],
     load_hardware: (name) => [named("hardware", name), [input("hardware", name)]],
     load_engine: (name) => [named("engines", name), input("engine", name)],

@@ -2,13 +2,19 @@
 // What the page's script calls: the translated program, its data, and plain objects in and out.
 const model = (() => {
   let given = {};
+  const values = (state) => dict({ ...given.values, ...state, fixed: dict(given.values.fixed) });
   return {
     load: (data) => {
       given = data;
       library.fill(data.specs);
     },
-    view: (state) => program.view(dict({ ...given.values, ...state, fixed: dict(given.values.fixed) })),
-    plot: (figure, dark, narrow) => plain(program.plot(figure, dark, narrow)),
+    view: (state) => program.view(values(state)),
+    /** The view in parts: its head, and its sections by key, each made when it is asked for. */
+    parts: (state) => {
+      const solved = program.solved(values(state));
+      return { head: program.head(solved), keys: program.section_keys(solved), section: (key) => program.section_of(solved, key) };
+    },
+    plot: (figure, dark, width) => plain(program.plot(figure, dark, width)),
     csv: (view) => program.csv(view),
   };
 })();

@@ -4,10 +4,10 @@ const model = (() => {
   let page = null;
   return {
     load: (data) => {
-      page = $.revive(data.page);
+      page = $.lazy(() => $.revive(data.page));
     },
-    view: (state) => program.view(page, dict(state)),
-    plot: (figure, dark, narrow) => plain(program.plot(figure, dark, narrow)),
+    view: (state) => program.view(page(), dict(state)),
+    plot: (figure, dark, width) => plain(program.plot(figure, dark, width)),
     csv: (view) => program.csv(view),
   };
 })();

@@ -1,5 +1,5 @@
 "use strict";
-/** A value of the translated program with plain objects in the place of dictionaries, and null of nothing. */
+/** A value of the translated program with plain objects instead of dictionaries, and null of nothing. */
 const plain = (value) => {
   if (value === undefined) return null;
   if (value === null || typeof value !== "object") return value;

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
     from roofline.predict.explain.explain import explain
+    from roofline.predict.limits import limits
+    from roofline.predict.op import op
     from roofline.predict.sweeps import sweep
     from roofline.report.figures import figure
     from roofline.serving.planning.plan import plan
@@ -33,14 +35,16 @@ _LAZY = {
     "simulate": "roofline.serving.simulation.simulate",
     "explain": "roofline.predict.explain",
     "figure": "roofline.report.figures",
+    "limits": "roofline.predict.limits",
+    "op": "roofline.predict.op",
     "sweep": "roofline.predict.sweeps",
     "Model": "roofline.blocks.model",
     "Hardware": "roofline.specs.hardware",
 }
 
 __all__ = [
-    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "figure", "load_hardware", "load_model",
-    "plan", "preempt", "simulate", "sweep",
+    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "figure", "limits", "load_hardware",
+    "load_model", "op", "plan", "preempt", "simulate", "sweep",
 ]  # fmt: skip
 
 
@@ -76,7 +80,7 @@ def load_hardware(name: str | PathLike[str]) -> Hardware:
     return load_hardware(name)[0]
 
 
-def _html_renderer() -> registry.HtmlRenderer:
+def _renderer() -> registry.Renderer:
     from roofline.report import html
 
     return html
@@ -88,7 +92,7 @@ def _figure_renderer() -> registry.FigureRenderer:
     return figure
 
 
-registry.HTML.provide(_html_renderer)
+registry.RENDERER.provide(_renderer)
 registry.FIGURE.provide(_figure_renderer)
 
 

@@ -73,6 +73,27 @@ def _reaches(value: float, size: float, digits: int) -> bool:
     return abs(value) >= size * (1 - half)
 
 
+_SPELLED = {"FLOP/s": "FLOP/s", "bytes/s": "B/s", "FLOP": "FLOP", "bytes": "B", "s": "s"}
+"""Units of formulas, and how they are written after a prefix."""
+_COUNTED = ("FLOP", "bytes")
+_LONG = 1e5
+
+
+def in_formula(value: float, unit: str) -> str:
+    """Return a number as people write it in a formula, with its unit; "" where the number alone is written.
+
+    Rates, prices and times have a unit, and counts of bytes and FLOP from 100,000 on.
+
+    >>> in_formula(312e12, "FLOP/s"), in_formula(15009857536, "bytes"), in_formula(2, "bytes"), in_formula(4096, "elements")
+    ('312 TFLOP/s', '15.01 GB', '', '')
+    """
+    if unit.endswith("/h"):
+        return f"{money(value)} {unit}"
+    if unit not in _SPELLED or (unit in _COUNTED and abs(value) < _LONG):
+        return ""
+    return quantity(value, _SPELLED[unit])
+
+
 def binary(value: float, digits: int = 4) -> str:
     """Return bytes with a binary prefix, as drivers and engines print them.
 
@@ -91,6 +112,57 @@ def seconds(value: float | None, digits: int = 3) -> str:
     ('12.3 ms', '–')
     """
     return ABSENT if value is None else quantity(value, "s", digits)
+
+
+def about(value: float, unit: str = "s") -> str:
+    """Return an estimated quantity with as many digits as an estimate deserves: two, or three where the first is a 1.
+
+    >>> about(0.0681), about(0.01214), about(2e12, "FLOP/s"), about(15e-3)
+    ('68 ms', '12.1 ms', '2.0 TFLOP/s', '15.0 ms')
+    """
+    return fixed(value, unit, about_digits(value))
+
+
+def fixed(value: float, unit: str, digits: int) -> str:
+    """Return a quantity as `quantity` does, but with all its significant digits, zeros too, as columns of numbers have them.
+
+    >>> fixed(0.0048, "s", 3), fixed(0.05, "s", 3), fixed(0.5, "s", 3), fixed(0, "s", 3)
+    ('4.80 ms', '50.0 ms', '500 ms', '0 s')
+    """
+    text, prefixed = quantity(value, unit, digits).split(" ")
+    missing = digits - len(text.replace(".", "").replace(",", ""))
+    if missing > 0 and value != 0:
+        text += ("" if "." in text else ".") + "0" * missing
+    return f"{text} {prefixed}"
+
+
+def about_digits(value: float) -> int:
+    """Return the number of significant digits of an estimate: two, or three where the first is a 1.
+
+    >>> about_digits(0.0681), about_digits(0.0121), about_digits(0)
+    (2, 3, 2)
+    """
+    return 3 if f"{abs(value):.1e}".startswith("1") else 2
+
+
+def about_number(value: float) -> str:
+    """Return an estimated number without a unit, in groups of three digits.
+
+    >>> about_number(15042), about_number(82.4), about_number(0.0317)
+    ('15,000', '82', '0.032')
+    """
+    return number(float(f"{value:.{about_digits(value) - 1}e}"))
+
+
+def about_range(low: float, high: float) -> str:
+    """Return an interval of estimated times in seconds, with its unit once where both ends have the same.
+
+    >>> about_range(0.0562, 0.0941), about_range(0.0000005, 0.12)
+    ('56 to 94 ms', '500 ns to 120 ms')
+    """
+    first, last = about(low), about(high)
+    unit = last.split(" ")[1]
+    return f"{first.removesuffix(' ' + unit)} to {last}"
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
@@ -119,6 +191,15 @@ def percent(share: float | None, decimals: int | None = None, *, digits: int = 3
     value = share * 100
     plus = "+" if sign and value >= 0 else ""
     return f"{plus}{number(value, digits) if decimals is None else f'{value:,.{decimals}f}'} %"
+
+
+def about_percent(share: float | None, *, sign: bool = False) -> str:
+    """Return a measured share or error in percent: one decimal below 10 %, none from there on; a dash for None.
+
+    >>> about_percent(0.0744), about_percent(0.924), about_percent(-0.0009, sign=True), about_percent(0.0999)
+    ('7.4 %', '92 %', '-0.1 %', '10 %')
+    """
+    return percent(share, 1 if share is not None and abs(share) < 0.0995 else 0, sign=sign)
 
 
 def money(value: float) -> str:

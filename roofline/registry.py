@@ -166,41 +166,45 @@ class Provided(Generic[T]):
         return self._load()
 
 
-class HtmlRenderer(Protocol):
-    """Renders an analysis as HTML."""
+class Renderer(Protocol):
+    """Renders results."""
 
     def page(self, result: Any, /) -> str:
-        """A whole document."""
+        """A whole HTML document of an analysis."""
 
-    def body(self, result: Any, /) -> str:
-        """The content alone, as notebooks show it."""
+    def notebook(self, result: Any, /) -> str:
+        """A result as an HTML fragment, as notebooks show it."""
+
+    def text(self, result: Any, /) -> str:
+        """A result as lines of text, as `print` shows it."""
 
 
-HTML: Provided[HtmlRenderer] = Provided("a renderer of results as HTML")
+RENDERER: Provided[Renderer] = Provided("a renderer of results")
 """`roofline` provides `roofline.report.html`."""
 
 
 class FigureRenderer(Protocol):
     """Renders a figure of a result."""
 
-    def __call__(self, result: Any, name: str, /, *, dark: bool = False) -> go.Figure:
-        """The figure of that name."""
+    def __call__(self, result: Any, name: str | None, /, *, dark: bool = False) -> go.Figure:
+        """The figure of that name; of None the first."""
 
 
 FIGURE: Provided[FigureRenderer] = Provided("a renderer of figures")
 """`roofline` provides `roofline.report.figures.figure`."""
 
 
-class HasFigures:
-    """A result of which there are figures: those of its page."""
+class Displayed:
+    """A result that people look at: `print` shows its answer as text, a notebook with a figure and tables; it has figures."""
 
     __slots__ = ()
 
-    def figure(self, name: str, *, dark: bool = False) -> go.Figure:
+    def figure(self, name: str | None = None, *, dark: bool = False) -> go.Figure:
         """A figure of this result as a plotly object, with the traces, axes and texts that it has on the page.
 
         Args:
-            name: such as "roofline"; an unknown one lists all. `roofline.report.figures.figure_names` returns them.
+            name: such as "roofline"; an unknown one lists all. None: the first, which is the one that a notebook shows.
+                `roofline.report.figures.figure_names` returns them.
             dark: for a dark background. The background itself is transparent.
 
         Raises:
@@ -208,3 +212,12 @@ class HasFigures:
             InputError: a model or hardware that was given as an object, whose files are not known.
         """
         return FIGURE()(self, name, dark=dark)
+
+    def __str__(self) -> str:
+        return RENDERER().text(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {RENDERER().text(self).partition(chr(10))[0]}>"
+
+    def _repr_html_(self) -> str:
+        return RENDERER().notebook(self)

@@ -102,7 +102,7 @@ def _meaning(unit: str) -> str:
     }[unit]  # fmt: skip
 
 
-_COUNT = re.compile(r"\s*([+-]?\d[\d_,]*(?:\.\d+)?)\s*([kKmM]?)\s*")
+_COUNT = re.compile(r"\s*([+-]?\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d{1,2})?)\s*([kKmM]?)\s*")
 # Above this a float no longer holds every whole number, so that a JSON reader and a NumPy sweep would disagree with us.
 MAX_COUNT = 2**53
 
@@ -111,7 +111,7 @@ def parse_count(text: object, what: str = "count", minimum: int = 0) -> int:
     """Return a whole number of tokens, sequences or devices.
 
     Args:
-        text: a whole number, or text: `8k` is 8192 and `1M` is 1048576; commas and underscores group digits.
+        text: a whole number, or text: `8k` is 8192, `1M` is 1048576 and `1e3` is 1000; commas and underscores group digits.
         what: what is counted, for messages.
         minimum: the smallest number allowed.
 

@@ -9,7 +9,7 @@ the times that are judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import minimize
 
 from roofline.errors import RooflineError
 from roofline.measure.calibrate import JudgedPoints
@@ -81,6 +82,11 @@ class Point:
         return (self.prompt, self.output) in INFERENCEMAX_LENGTHS
 
     @property
+    def mean_prompt(self) -> float:
+        """Tokens of a prompt on average."""
+        return self.prompt * sum(map(float, self.setup.spread.split("-"))) / 2
+
+    @property
     def setup(self) -> Setup:
         """As its source documents it."""
         return _inferencemax(self) if self.inferencemax else _aiconfigurator(self)
@@ -136,6 +142,32 @@ def _read(path: Path) -> Iterator[Point]:
             )  # fmt: skip
 
 
+EAGER = ("trtllm", "sglang")
+"""Engines that launch the kernels of a step with prompts one by one; vLLM compiles them, in pieces."""
+_EAGER_SECONDS = (0.0, 0.8e-3, 1.2e-3, 1.6e-3)
+"""Of a layer with experts: values that are tried. With more, published throughputs of models with experts are further off."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What TTFT has beside kernels, in seconds."""
+
+    eager: float = 0.0
+    """Of `EngineSteps`, of the engines in `EAGER`."""
+    front_end: float = 0.0
+    """Of each request between its client and the scheduler."""
+    front_end_token: float = 0.0
+    """The same for each token of its prompt."""
+
+    def of(self, steps: EngineSteps) -> EngineSteps:
+        """The numbers of an engine with these."""
+        return steps.model_copy(update={"eager": self.eager if steps.engine in EAGER else 0.0})
+
+    def client(self, prompt: float) -> float:
+        """Seconds by which a client's TTFT is longer than the scheduler's, with that many prompt tokens."""
+        return self.front_end + self.front_end_token * prompt
+
+
 @cache
 def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
     """A server with more slots than any point has clients; its step times are tabulated once."""
@@ -178,22 +210,24 @@ def simulated(
 
 
 def judged(
-    some: Iterable[Point], points: JudgedPoints, setup: Setup | None = None, *, prompts: int = PROMPTS, fewer: int = 0
-) -> pd.DataFrame:
+    some: Iterable[Point], points: JudgedPoints, setup: Setup | None = None, *, waits: Mapping[str, Waits] | None = None,
+    prompts: int = PROMPTS, fewer: int = 0,
+) -> pd.DataFrame:  # fmt: skip
     """Points with the TTFT and TPOT of the simulator, each under the fit without its model.
 
     Args:
         some: the points.
         points: the fits, by the model that is left out, and their bands.
         setup: None: that of each point's source.
+        waits: what TTFT has beside kernels, by the model that is left out. None: nothing.
         prompts: per client.
         fewer: slots fewer than clients.
 
     Returns:
-        A row per point that the simulator takes and that fits see: `engine`, `model`, `hardware`, `source`, `clients`,
-        `prompt`, `devices` (tensor-parallel); `ttft` and `tpot` as measured, `simulated_ttft` and `simulated_tpot`, all in
-        seconds; `low` and `high`, measured over estimated at the ends of the interval; and the closed form's TPOT,
-        `closed_form`.
+        A row per point that the simulator takes and that fits see: `file`, `line`, `engine`, `model`, `hardware`,
+        `source`, `clients`, `prompt`, `devices` (tensor-parallel); `ttft` and `tpot` as measured, `simulated_ttft` (a client's)
+        and `simulated_tpot`, all in seconds; `low` and `high`, measured over estimated at the ends of the interval; and the
+        closed form's TPOT, `closed_form`.
     """
     table = points.judged.assign(file=[Path(file).name for file in points.judged["file"]]).set_index(["file", "line"])
     rows = []
@@ -205,17 +239,64 @@ def judged(
             continue
         name = str(entry["kernel"])
         try:
-            ttft, tpot = simulated(point, points.steps(point.engine, name), setup, prompts, fewer)
+            wait = (waits or {}).get(name, Waits())
+            ttft, tpot = simulated(point, wait.of(points.steps(point.engine, name)), setup, prompts, fewer)
+            ttft += wait.client(point.mean_prompt)
         except RooflineError:  # data-parallel ranks that share no experts: several replicas
             continue
         low, high = points.bands[name]
         rows.append({
-            "engine": point.engine, "model": name, "hardware": str(entry["hardware"]), "clients": point.clients,
+            "file": point.file, "line": point.line, "engine": point.engine, "model": name,
+            "hardware": str(entry["hardware"]), "clients": point.clients,
             "source": "InferenceMAX" if point.inferencemax else "AIConfigurator", "prompt": point.prompt,
             "devices": dict(point.options).get("tp", 1), "ttft": point.ttft, "tpot": point.tpot,
             "simulated_ttft": ttft, "simulated_tpot": tpot, "low": low, "high": high, "closed_form": float(entry["estimate_s"]),
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def fitted_waits(some: Sequence[Point], points: JudgedPoints) -> dict[str, Waits]:
+    """What TTFT has beside kernels, fitted without the points of each model in turn; of all models by "".
+
+    Three numbers for all engines, each model on each engine with the same weight, by the mean of |log(simulated/measured)| of
+    TTFT and TPOT: a step that takes longer delays the tokens of others too, a front end does not.
+    What an engine adds to the steps of a point is fitted without its model. NB: that fit has seen the model that is left out
+    here, where it is of another point.
+    """
+    tried = []
+    for eager in _EAGER_SECONDS:
+        these = [point for point in some if point.engine in EAGER] if eager else some
+        tried.append(judged(these, points, waits={name: Waits(eager) for name in points.fits}).set_index(["file", "line"]))
+    table = tried[0].sort_index()
+    ttft, tpot = (
+        np.stack([frame[name].combine_first(table[name]).sort_index() for frame in tried])
+        for name in ("simulated_ttft", "simulated_tpot")
+    )
+    others = {name: (table["model"] != name).to_numpy() for name in points.fits}
+    return {name: _waits(table[seen], ttft[:, seen], tpot[:, seen]) for name, seen in others.items()}
+
+
+def _waits(table: pd.DataFrame, ttft: np.ndarray, tpot: np.ndarray) -> Waits:
+    """The best numbers for some points.
+
+    Args:
+        table: rows of `judged`.
+        ttft: simulated without a front end, in seconds, [of `_EAGER_SECONDS`, point].
+        tpot: likewise.
+    """
+    weights = 1 / table.groupby(["model", "engine"])["ttft"].transform("size").to_numpy()
+    prompt, measured = table["prompt"].to_numpy() * 1e-3, table["ttft"].to_numpy()
+    results = []
+    for eager, simulated_s, tpot_s in zip(_EAGER_SECONDS, ttft, tpot, strict=True):
+        of_tpot = np.average(np.abs(np.log(tpot_s / table["tpot"].to_numpy())), weights=weights)
+
+        def off(waits: np.ndarray, simulated_s: np.ndarray = simulated_s) -> float:
+            fixed, each = np.abs(waits) * 1e-2
+            return float(np.average(np.abs(np.log((simulated_s + fixed + each * prompt) / measured)), weights=weights))
+
+        best = minimize(off, (3.0, 0.5), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6})
+        results.append((best.fun + of_tpot, Waits(eager, *(np.abs(best.x) * (1e-2, 1e-5)).tolist())))
+    return min(results, key=lambda result: result[0])[1]
 
 
 def errors(frame: pd.DataFrame, name: str) -> np.ndarray:

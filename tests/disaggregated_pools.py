@@ -4,7 +4,8 @@
 points are those of AIConfigurator. A row has TTFT, TPOT and the parallelism of a replica, but, but for seven rows, neither the
 number of replicas of each pool nor the clients, nor whether drafts were verified (MTP) or attention was data-parallel. Those
 of DeepSeek-R1 with TensorRT-LLM are runs of InferenceMAX, whose recipes are public (`RECIPES`) and as many as the rows are,
-repeated runs aside. A row does not say which recipe it ran: both are put in the order of TPOT, and compared by rank.
+repeated runs aside (`runs`; one of the 65 was not run). A row does not say which recipe it ran: both are put in the order of
+TPOT, and compared by rank.
 
 A pool is as in `roofline plan --mode disaggregated`: prompts in a pool of their own, decode steps without any prompt. Clients
 start together, and send a request when the one before is complete (`predicted`), so that Little's law gives what a row lacks:
@@ -15,10 +16,11 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from heapq import heappop, heappush
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -31,24 +33,40 @@ MEAN = 0.9
 """Of the stated lengths: the benchmark draws prompts and outputs from 0.8 to 1 of them."""
 ROUNDS = 10
 """Requests of each client, as in the benchmark."""
-BUDGET = 8192
-"""Prompt tokens of a step of a prefill rank: the default of TensorRT-LLM's `max_num_tokens`."""
 ACCEPTANCE = 0.6
 """Of a drafted token. The rows alone give it: 5.5 ms with drafts beside 10.3 without (H200), 7.7 beside 14.0 (H100, one
 sequence to a replica in both): 1.85 times as fast, in rounds that take about 1.2 times a step."""
 NODES = {"h100_sxm": ("dgx-h100", 16), "h200_sxm": ("dgx-h200", 8)}
 """Node, and devices of a replica, of either pool."""
+PREFILL = {
+    ("h100_sxm", 1024): (True, 2),
+    ("h100_sxm", 8192): (True, 1),
+    ("h200_sxm", 1024): (True, 8),
+    ("h200_sxm", 8192): (False, 2),
+}
+"""Of the recipes of a system and prompt: whether attention is data-parallel where prompts are computed, and the prompts of a
+rank in a step (`enable_attention_dp`, `max_batch_size`)."""
+PROMPTS_PER_S = 2.94
+"""Of 8,192 tokens, two to a step, by a replica of 8 H200 with tensor parallelism: measured alone, without outputs, by those who
+made the recipes (ishandhanani/srt-slurm, recipes/trtllm/h200/rate_matching/ctx_only_8k1k.yaml, commit 068a065). Steps of
+prompts are as much longer than estimated as this one is."""
+HANDOVER = 0.8
+"""Seconds from a free slot to the first token at the client: request and cache go to another server, and the token comes back.
+The rows alone give it: TTFT of up to 100 clients fits best with 0.8 on H100, with 0.9 on H200."""
+RECEIVE = 0.07
+"""Seconds that a replica stands still while caches arrive, of all that arrive in a step, where recipes forbid it to decode
+meanwhile (TRTLLM_DISABLE_KV_CACHE_TRANSFER_OVERLAP, of data-parallel decode on H100). The rows alone give it: TPOT fits best
+with 0.07 to 0.08 for prompts of 1k, with 0.05 to 0.08 for 8k."""
 
 
 @dataclass(frozen=True, order=True)
 class Recipe:
-    """A run: clients, replicas of each pool, whether their attention is data-parallel, slots of a rank, drafted tokens."""
+    """A run: clients, replicas of each pool, whether attention is data-parallel in decode, slots of a rank, drafted tokens."""
 
     system: str
     prompt: int
     clients: int
     prefill: int
-    prefill_dp: bool
     decode: int
     decode_dp: bool
     batch: int
@@ -69,7 +87,7 @@ def _recipes(system: str, prompt: int, rows: str) -> list[Recipe]:
     """Rows: clients; replicas that prefill, tensor- or data-parallel ("t", "d"); that decode; slots of a rank; drafts."""
     table = [row.split() for row in rows.split(",")]
     return [
-        Recipe(system, prompt, int(c), int(p[:-1]), p[-1] == "d", int(d[:-1]), d[-1] == "d", int(batch), int(drafts))
+        Recipe(system, prompt, int(c), int(p[:-1]), int(d[:-1]), d[-1] == "d", int(batch), int(drafts))
         for c, p, d, batch, drafts in table
     ]
 
@@ -124,21 +142,37 @@ def points(path: Path) -> dict[tuple[str, int], list[Point]]:
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if row["backend"] == "trtllm" and row["model_path"].endswith("DeepSeek-R1"):
-                point = Point(float(row["silicon_tpot_ms"]) * 1e-3, float(row["silicon_ttft_ms"]) * 1e-3)
+                point = Point(round(float(row["silicon_tpot_ms"]) * 1e-3, 6), round(float(row["silicon_ttft_ms"]) * 1e-3, 6))
                 groups.setdefault((row["system"], int(row["isl"])), set()).add(point)
     return {key: sorted(group) for key, group in groups.items()}
 
 
 @cache
 def replica(system: str, data_parallel: bool) -> Compiled:
-    """A replica of either pool. The shipped DeepSeek-V3 has R1's shape and its weights in blocks with scales."""
+    """A replica of either pool. The shipped DeepSeek-V3 has R1's shape and its weights in blocks with scales.
+
+    Over two nodes the recipes take DeepEP's normal kernels in decode too (TRTLLM_FORCE_ALLTOALL_METHOD).
+    """
     node, devices = NODES[system]
     layout = {"dp": devices} if data_parallel else {"tp": devices}
-    return compile("deepseek-v3", node, ep=devices, quantization="fp8_block", kv_cache_dtype="fp8", backend="trtllm", **layout)
+    formats = {"quantization": "fp8_block", "kv_cache_dtype": "fp8"}
+    return compile("deepseek-v3", node, ep=devices, backend="trtllm", deepep_mode="normal", **formats, **layout)
 
 
 def _seconds(steps: Compiled, step: Segment, sequences: np.ndarray) -> np.ndarray:
     return np.asarray(steps.times((step,)).kernels + steps.request.engine_seconds(sequences))
+
+
+@cache
+def _prompts(system: str, prompt: int) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of a step of prompts, by their number in a replica, up to the most of a step."""
+    data_parallel, each = PREFILL[system, prompt]
+    steps = replica(system, data_parallel)
+    ranks = steps.request.deployment.data_parallel_size
+    prompts = np.unique(np.geomspace(1, ranks * each, 8).round())
+    took = _seconds(steps, Segment(prompts, MEAN * prompt, 0), np.maximum(prompts / ranks, 1))
+    alone = _seconds(replica("h200_sxm", data_parallel=False), Segment(np.array([2.0]), 8192, 0), np.array([2.0]))
+    return prompts, took * (2 / PROMPTS_PER_S) / alone
 
 
 @cache
@@ -155,9 +189,10 @@ def _decoding(system: str, data_parallel: bool, prompt: int, drafts: int) -> tup
 def predicted(recipe: Recipe) -> Prediction:
     """Both pools of a recipe with its clients, who start together and send a request when the one before is complete.
 
-    A prefill replica takes what waits, up to its budget, in the order of arrival. Prompts go to the decode replicas in turn
-    (Dynamo's default router) and wait there for a slot; all sequences of a replica advance together, a token in the time of a
-    step of that many. Means are over ten requests of each client.
+    A prefill replica takes what waits, up to the limit of a step, in the order of arrival: where prompts arrive faster, they
+    wait, and fewer sequences decode. Prompts go to the decode replicas in turn (Dynamo's default router) and wait there
+    for a slot; all sequences of a replica advance together, a token in the time of a step of that many, and none while caches
+    arrive that it waits for. Means are over ten requests of each client.
     """
     return _Run(recipe).predict()
 
@@ -167,11 +202,8 @@ class _Run:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        prefill = replica(recipe.system, recipe.prefill_dp)
-        ranks = prefill.request.deployment.data_parallel_size
-        self.most = ranks * max(BUDGET // recipe.prompt, 1)
-        self.prompts = np.unique(np.geomspace(1, self.most, 8).round())
-        self.taken = _seconds(prefill, Segment(self.prompts, MEAN * recipe.prompt, 0), np.maximum(self.prompts / ranks, 1))
+        self.prompts, self.taken = _prompts(recipe.system, recipe.prompt)
+        self.most = int(self.prompts[-1])
         self.slots = recipe.slots // recipe.decode
         batch, times = _decoding(recipe.system, recipe.decode_dp, recipe.prompt, recipe.drafts)
         self.tpot = np.interp(np.arange(self.slots + 1), batch, times).tolist()
@@ -182,6 +214,9 @@ class _Run:
         self.running: list[list[tuple[float, float, float]]] = [[] for _ in range(recipe.decode)]
         """Of each replica that decodes: (tokens of the replica at which an output is complete, start, length)."""
         self.tokens, self.at = [0.0] * recipe.decode, [0.0] * recipe.decode
+        self.receive = RECEIVE if recipe.decode_dp and recipe.system == "h100_sxm" else 0.0
+        self.received = [0.0] * recipe.decode
+        """Of each replica that decodes: the end of the step at whose begin caches arrive last."""
         self.changes = [0] * recipe.decode
         self.waits, self.paces = list[float](), list[float]()
 
@@ -214,8 +249,14 @@ class _Run:
         self._advance(where, now)
         while self.ready[where] and len(self.running[where]) < self.slots:
             length = float(self.lengths[len(self.waits)])
-            self.waits.append(now - self.ready[where].popleft())
-            heappush(self.running[where], (self.tokens[where] + length - 1, now, length))
+            first = now + HANDOVER
+            self.waits.append(first - self.ready[where].popleft())
+            step = self.tpot[len(self.running[where]) + 1]
+            heappush(self.running[where], (self.tokens[where] + HANDOVER / step + length - 1, first, length))
+            # a cache that arrives during a step is received before the next, with all others that did
+            if self.receive and self.received[where] - now <= self.receive + step:
+                self.at[where] = max(self.at[where], now) + self.receive
+                self.received[where] = max(self.received[where], now) + self.receive + step
         self._next(where, now)
 
     def _complete(self, where: int, now: float) -> None:
@@ -228,14 +269,15 @@ class _Run:
 
     def _advance(self, where: int, now: float) -> None:
         if self.running[where]:
-            self.tokens[where] += (now - self.at[where]) / self.tpot[len(self.running[where])]
-        self.at[where] = now
+            self.tokens[where] += max(now - self.at[where], 0) / self.tpot[len(self.running[where])]
+        self.at[where] = max(now, self.at[where])
 
     def _next(self, where: int, now: float) -> None:
         self.changes[where] += 1
         if self.running[where]:
             left = max(self.running[where][0][0] - self.tokens[where], 0.0)
-            heappush(self.events, (now + left * self.tpot[len(self.running[where])], where, self.changes[where], []))
+            at = max(now, self.at[where]) + left * self.tpot[len(self.running[where])]
+            heappush(self.events, (at, where, self.changes[where], []))
 
 
 def rate_per_device(recipe: Recipe, tpot: float, ttft: float) -> float:
@@ -257,12 +299,31 @@ class Compared:
         return rate_per_device(self.recipe, self.measured.tpot, self.measured.ttft)
 
 
-def compared(rows: Iterable[Point], recipes: Iterable[Recipe]) -> list[Compared]:
-    """Rows and recipes of a system and prompt by rank of TPOT, where rows are more in proportion."""
+def runs(rows: Iterable[Point], number: int) -> list[list[Point]]:
+    """At most `number` groups of rows, of repeated runs of one recipe, by TPOT.
+
+    Those that are closest are repetitions: where a recipe was run again TPOT is within 3 %, TTFT within 30 %.
+    """
+    groups = [[row] for row in sorted(rows)]
+    while len(groups) > number:
+        centres = np.array([np.log([[row.tpot, row.ttft] for row in group]).mean(axis=0) for group in groups]) / (0.03, 0.3)
+        apart = np.linalg.norm(centres[:, None] - centres, axis=-1) + np.diag(np.full(len(groups), np.inf))
+        one, other = sorted(np.unravel_index(apart.argmin(), apart.shape))
+        groups[one] += groups.pop(other)
+    return sorted(groups, key=lambda group: np.mean([row.tpot for row in group]))
+
+
+def compared(rows: Iterable[Point], recipes: Sequence[Recipe]) -> list[Compared]:
+    """Rows and recipes of a system and prompt by rank of TPOT; where recipes are more, without those that fit least."""
     ordered = sorted(((predicted(recipe), recipe) for recipe in recipes), key=lambda each: each[0].tpot)
-    some = sorted(rows)
-    places = [int((place + 0.5) / len(some) * len(ordered)) for place in range(len(some))]
-    return [Compared(ordered[place][1], point, ordered[place][0]) for point, place in zip(some, places, strict=True)]
+    groups = runs(rows, len(ordered))
+
+    def apart(some: Sequence[tuple[Prediction, Recipe]]) -> float:
+        pairs = [(one, group[0]) for (one, _), group in zip(some, groups, strict=True)]
+        return sum(abs(np.log(one.tpot / row.tpot)) + abs(np.log(one.ttft / row.ttft)) for one, row in pairs)
+
+    ran = min(combinations(ordered, len(groups)), key=apart)
+    return [Compared(recipe, row, one) for (one, recipe), group in zip(ran, groups, strict=True) for row in group]
 
 
 def compare(path: Path) -> dict[tuple[str, int], list[Compared]]:

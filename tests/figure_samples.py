@@ -15,7 +15,12 @@ ROOFLINE = Figure(
     y=Axis(title="rate", scale="log", unit="FLOP/s"),
     series=(
         Series(
-            name="bf16", kind="line", role="roof", x=(0.1, 300, 10_000), y=(3.3e11, 1e15, 1e15), short=("", "", "1 PFLOP/s")
+            name="bf16",
+            kind="line",
+            role="roof",
+            x=(0.1, 300, 10_000),
+            y=(3.3e11, 1e15, 1e15),
+            along=("3.3 TB/s", "1 PFLOP/s"),
         ),
         Series(name="fp8", kind="line", role="roof", x=(0.1, 600, 10_000), y=(3.3e11, 2e15, 2e15)),
         Series(name="achievable", kind="line", role="roof-achievable", x=(0.1, 250, 10_000), y=(2.8e11, 7e14, 7e14)),
@@ -39,6 +44,7 @@ ROOFLINE = Figure(
             size=(0.2, 0.9),
             labels=("norm", "q_proj"),
             keys=("decode/norm", "decode/q_proj"),
+            short=("norm\nrope", "q_proj"),
         ),
     ),
     marks=(Mark(text="ridge: 300 FLOP/byte", x=300, role="critical"),),

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
-from math import inf
+from math import expm1, inf, log1p
 
 _CALLS: list[str] = []
 _UNITS = {"k": 1e3, "M": 1e6}
+_NOTHING: object = ...
 
 
 # Comprehensions
@@ -423,3 +424,46 @@ _NAMES = frozenset("translated")
 _NESTED = {frozenset({"a", "b"}), frozenset("cde"), frozenset({("f", 1)})}
 _KINDS = {Box, Sized}
 _WAYS = {_one, _two}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Equal ones differ in nothing but how they were made."""
+
+    size: int
+    made: str = field(default="", compare=False)
+    parts: tuple[Note, ...] = ()
+
+
+def fields_that_are_not_compared() -> object:
+    return Measured(1, "a") == Measured(1, "b"), Measured(1) == Measured(2), len({Measured(1, "a"), Measured(1, "b")})
+
+
+def data_as_dictionaries() -> object:
+    made = asdict(Measured(1, "a", (Note(title="n"), Notes(title="m", lines=["x"]))))
+    return made, list(made), asdict(Note())["title"]
+
+
+def identity_of_objects() -> object:
+    one, other = [1], [1]
+    by_id = {id(one): "one", id(other): "other"}
+    return by_id[id(one)], by_id.get(id([1])), len(by_id)
+
+
+def functions_of_numbers() -> object:
+    return divmod(7, 2), divmod(-7, 2), divmod(7.5, 2), expm1(1e-9), log1p(1e-9)
+
+
+def arguments_that_are_not_used() -> object:
+    def first(a: int, b: int) -> int:
+        del b
+        return a
+
+    return first(1, 2)
+
+
+def no_value_of_its_own() -> object:
+    def given(value: object = _NOTHING) -> bool:
+        return value is _NOTHING
+
+    return given(), given(None), given(0)

@@ -113,6 +113,20 @@ def transferred(tried: list[dict[str, Any]]) -> list[str]:
     return table(("family", "fitted on", "asked about", "median error by backend"), rows, 4)
 
 
+def worlds(cells: Cells) -> list[str]:
+    """One row a collective, accelerator, backend and number of ranks that a fit did not see."""
+    ordered = sorted(cells, key=lambda cell: (cell["key"], cell["gpu"], cell["backend"]))
+    rows = (
+        (
+            cell["key"], cell["gpu"], f"{cell['backend']}, {entry['ranks']} ranks", f"{entry['rows']:,}",
+            *(f"{percent(entry[name]['median'])} / {percent(entry[name]['bias'], '+')}" for name in ("short", "long")),
+        )
+        for cell in ordered
+        for entry in cell["worlds"]
+    )  # fmt: skip
+    return table(("op", "accelerator", "backend and ranks left out", "rows", "up to 256 KiB", "above"), rows, 3)
+
+
 def serving(paths: list[Path]) -> list[str]:
     """TPOT of closed loops by engine, model and accelerator, each model predicted without any point of it."""
     frames = [engine_steps(paths, engine)[1] for engine in ("vllm", "sglang", "trtllm")]
@@ -164,6 +178,7 @@ def page(cells: Cells, tried: list[dict[str, Any]], points: list[Path]) -> str:
         "BY_OP": by_op(cells),
         "CELLS": all_cells(cells),
         "TERMS": terms(cells),
+        "WORLDS": worlds(cells),
         "TRANSFER": transferred(tried),
         "SERVING": serving(points) if points else [],
     }

@@ -1,13 +1,14 @@
-"""Measure what estimates cost that stand on something else, after fits.py: `python benchmarks/accuracy/spread.py RECORDS`.
+"""Measure what estimates cost that stand on something else: `python benchmarks/accuracy/spread.py RECORDS`, after fits.py.
 
-Writes hardware/fits/_spread.yaml. Each allowance is what has to be added, in squares, to a fit's own band so that it holds
-80 % of the measurements of another backend, of other formats, of another accelerator.
+`--only OP` (may be repeated) measures these ops and leaves the other allowances as they are. Writes
+hardware/fits/_spread.yaml. Each allowance is what has to be added, in squares, to a fit's own band so that it holds 80 % of the
+measurements of another backend, of other formats, of another accelerator.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections import defaultdict
 from datetime import date
 from pathlib import Path
@@ -20,7 +21,7 @@ from roofline.measure.calibrate.family import Kernels, solve_family
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Allowance, Family, Spread
-from roofline.specs.library import fit_files, load_fit, load_hardware
+from roofline.specs.library import fit_files, load_fit, load_hardware, load_spread
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARE = 0.8
@@ -51,10 +52,10 @@ def extra(reached: float, own: float) -> float:
     return float(np.sqrt(max(reached**2 - own**2, 0.0)))
 
 
-def cells(records: Path) -> tuple[dict[Cell, Kernels], dict[Cell, Family]]:
+def cells(records: Path, ops: list[str]) -> tuple[dict[Cell, Kernels], dict[Cell, Family]]:
     """Measured kernels and fits by accelerator, backend and family."""
     frame = read([records]).frame
-    frame = frame[frame["op"].isin(list(forms_by_op()))]
+    frame = frame[frame["op"].isin(ops)]
     rows: dict[Cell, Kernels] = {}
     fits: dict[Cell, Family] = {}
     for gpu, paths in fit_files().items():
@@ -85,9 +86,9 @@ def grown(rows: Kernels, family: Family) -> float | None:
     return extra(float(np.quantile(ratio, SHARE)), own_band(family)) / float(np.median(doublings))
 
 
-def main(records: Path) -> None:
+def main(records: Path, transfers: Path | None, only: list[str]) -> None:
     """Try every fit on everything that it might stand for."""
-    rows, fits = cells(records)
+    rows, fits = cells(records, only or list(forms_by_op()))
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     tried: list[dict[str, Any]] = []
     for (gpu, backend, key), family in fits.items():
@@ -108,10 +109,15 @@ def main(records: Path) -> None:
             tried.append(
                 {"from": [gpu, backend, key], "to": [other_gpu, other_backend, other_key], "kind": kind, "median": median}
             )
-    doublings = [value for cell, family in fits.items() if (value := grown(rows[cell], family)) is not None]
-    pooled = {kind: [value for op in found.values() for value in op.get(kind, [])] for kind in Allowance.model_fields}
-    typical = {kind: float(np.median(values)) for kind, values in pooled.items()}
-    allowances = {"all": Allowance(**typical)}
+    if only:
+        before = load_spread()
+        typical, allowances, doubling = before.allowances["all"].model_dump(), dict(before.allowances), before.doubling
+    else:
+        pooled = {kind: [value for op in found.values() for value in op.get(kind, [])] for kind in Allowance.model_fields}
+        typical = {kind: float(np.median(values)) for kind, values in pooled.items()}
+        allowances = {"all": Allowance(**typical)}
+        doublings = [value for cell, family in fits.items() if (value := grown(rows[cell], family)) is not None]
+        doubling = float(np.median(doublings))
     for op, kinds in sorted(found.items()):
         allowances[op] = Allowance(
             **{kind: float(np.median(kinds[kind])) if kinds.get(kind) else typical[kind] for kind in typical}
@@ -121,13 +127,18 @@ def main(records: Path) -> None:
         kind="spread",
         measured=date.today(),  # noqa: DTZ011 - a day in the place where the fits are made
         allowances=allowances,
-        doubling=float(np.median(doublings)),
+        doubling=doubling,
     )
     about = "Written by benchmarks/accuracy/spread.py: medians over all pairs of measured series that differ in this one thing."
     (ROOT / "hardware" / "fits" / "_spread.yaml").write_text(spread_yaml(spread, about), encoding="utf-8")
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text(json.dumps(tried, indent=1), encoding="utf-8")
+    if transfers is not None:
+        transfers.write_text(json.dumps(tried, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("records", type=Path)
+    parser.add_argument("transfers", type=Path, nargs="?", help="file for the error of each pair, for page.py")
+    parser.add_argument("--only", action="append", default=[], metavar="OP")
+    arguments = parser.parse_intermixed_args()
+    main(arguments.records, arguments.transfers, arguments.only)

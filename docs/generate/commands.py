@@ -10,6 +10,8 @@ import typer
 from generate.docstring import prose
 from generate.table import table, toctree
 from roofline.cli.app import app
+from roofline.cli.help import by_group, split_example
+from roofline.predict.explain import QUANTITIES
 
 _HEAD = """\
 # Command line
@@ -34,8 +36,19 @@ def pages() -> dict[str, str]:
     for name, command in commands().items():
         found[f"cli/{name}.md"] = _page(name, command)
         rows.append([f"[`roofline {name}`]({name}.md)", prose(_about(command))])
+    found["cli/explain.md"] += _quantities()
     index = "\n".join([_HEAD, table(["command", "answer"], rows), "", toctree(commands()), ""])
     return {"cli/index.md": index, **found}
+
+
+def _quantities() -> str:
+    """What can be explained besides the operators, as a section of the page of `explain`."""
+    rows = [
+        [f"`{name}`", one.group, prose(one.about), "yes" if one.timed else "", "yes" if one.needs_hardware else ""]
+        for name, one in QUANTITIES.items()
+    ]
+    head = ["quantity", "group", "meaning", "bound, floor, estimate", "needs --hardware"]
+    return f"\n## Quantities\n\n{table(head, rows)}\n"
 
 
 def commands() -> dict[str, Any]:
@@ -63,14 +76,14 @@ def _command(name: str, command: Any, level: str) -> list[str]:
     arguments = [parameter for parameter in shown if parameter.param_type_name == "argument"]
     options = [parameter for parameter in shown if parameter.param_type_name == "option" and parameter.name != "help"]
     usage = " ".join([name, *(_argument(one) for one in arguments), *(["[OPTIONS]"] if options else [])])
-    text, example = _split(command.help or "")
+    text, example = split_example(command.help or "")
     parts = [f"```text\n{usage}\n```", *(prose(block) for block in text.split("\n\n") if block.strip())]
     if example:
         parts.append(f"```sh\n{example}\n```")
     if arguments:
         rows = [[f"`{one.metavar or one.name.upper()}`", prose(one.help or "")] for one in arguments]
         parts += [f"{level} Arguments", table(["argument", "meaning"], rows)]
-    for panel, members in _panels(options).items():
+    for panel, members in by_group(options).items():
         parts += [f"{level} {panel}", table(["option", "meaning"], [[_option(one), _help(one)] for one in members])]
     return parts
 
@@ -83,26 +96,10 @@ def _argument(parameter: Any) -> str:
     return f"{name}{many}" if parameter.required else f"[{name}]{many}"
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The help, and the example at its end, on one line."""
-    before, found, after = text.partition("Example:")
-    return before.strip(), " ".join(after.split()) if found else ""
-
-
-def _panels(options: list[Any]) -> dict[str, list[Any]]:
-    """Options by panel, in order; those of none come first where they are required, else last."""
-    found: dict[str, list[Any]] = {}
-    for one in options:
-        panel = one.rich_help_panel or ("Required" if one.required else "Other options")
-        found.setdefault(panel, []).append(one)
-    other = found.pop("Other options", None)
-    return {**found, **({("Other options" if found else "Options"): other} if other else {})}
-
-
 def _option(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in parameter.opts)
     off = f" / `{'`, `'.join(parameter.secondary_opts)}`" if parameter.secondary_opts else ""
-    value = "" if parameter.is_flag else f" *{_escape(parameter.metavar or 'VALUE')}*"
+    value = "" if parameter.is_flag or parameter.count else f" *{_escape(parameter.metavar or 'VALUE')}*"
     return names + off + value
 
 

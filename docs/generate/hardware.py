@@ -93,7 +93,7 @@ def _facts(one: Any) -> list[str]:
         f"# {prose(spec.title)}",
         f"`{one.name}`{inside}",
         table(["fact", "value", "grade", "source", "note"], rows, right=[1]),
-        "Grades: A two independent sources agree, B one source, C recalled, to be checked before use. Sources:",
+        "Grades: A two independent sources agree, B one source, C from memory, not checked against a source. Sources:",
         "\n".join(sources),
         *(["\n".join(notes)] if notes else []),
     ]

@@ -16,7 +16,7 @@ from generate.docstring import first, markdown, prose
 from generate.table import table, toctree
 
 _HEAD = """\
-# Python
+# Python API
 
 ```python
 >>> import roofline

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generate import adopted, commands, decisions, hardware, models, operators, python, schedulers
+from generate import adopted, commands, decisions, hardware, how_accurate, models, operators, python, schedulers, tutorial
 
-_WRITERS = (adopted, commands, decisions, hardware, models, operators, python, schedulers)
+_WRITERS = (adopted, commands, decisions, hardware, how_accurate, models, operators, python, schedulers, tutorial)
 
 
 def texts() -> dict[str, str]:

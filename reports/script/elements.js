@@ -10,15 +10,24 @@ function h(tag, attributes, ...children) {
   return element;
 }
 
+/** The same for a picture. */
+function s(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.flat());
+  return element;
+}
+
 /** Make `old` look like `fresh`, and keep every element that can stay: focus, scroll and plots survive. */
 function patch(old, fresh) {
   for (const { name, value } of [...fresh.attributes]) {
     if (old.getAttribute(name) !== value && !isTheReaders(old, name)) old.setAttribute(name, value);
   }
+  if (old.hasAttribute("data-keep")) return; // what is inside, and attributes that came with it, such as the height of a plot
   for (const { name } of [...old.attributes]) {
     if (!fresh.hasAttribute(name) && !isTheReaders(old, name)) old.removeAttribute(name);
   }
-  if (!old.hasAttribute("data-keep")) patchChildren(old, [...fresh.childNodes]);
+  patchChildren(old, [...fresh.childNodes]);
 }
 
 /** Whether details are open is up to who reads them. */

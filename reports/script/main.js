@@ -2,7 +2,7 @@
 
 const controls = JSON.parse(document.getElementById("json-controls").textContent);
 const { data: modelData, view: firstView, reproduce, longest_text: longestText } = JSON.parse(await unpacked("data"));
-await run("model");
+const program = await run("model");
 const firstState = Object.fromEntries(controls.map(({ key, value }) => [key, value]));
 const root = document.documentElement;
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
@@ -10,86 +10,207 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 let state = { ...firstState };
 let pinnedState = null;
 let pinned = { state: null }; // and its view, or the reason why it has none
-let shownView = null; // the last view that could be made
-let timer = 0;
-let waitingSince = null; // a change that is not shown yet
-let lastCost = 0; // ms
+let changedAt = -Infinity; // when a control was last moved
+let isRefused = false;
+let defaults = new Map(); // what controls at zero stand for, by their keys
 
-const FRAME = 32; // ms that a change may take without being felt
-const REST = 120; // ms without a change after which a slow one is shown
-const PATIENCE = 500; // ms after which it is shown all the same
+// What the page shows, part by part. `id` says of which change of the state it is, `asked` is the last of them.
+let shown = { id: -1, head: null, keys: [], sections: new Map(), plots: new Map() };
+let asked = 0;
+let isComplete = false; // whether all parts of the last state have come
+const late = new Set(); // keys of parts that have come and are not rendered yet: sections, and REST_OF_PAGE
+const REST_OF_PAGE = "";
+const AFTER_A_DRAG = 100; // ms
+const LONGEST_WAIT = 1000; // ms that a part out of view waits for the page to be idle
 
-const charts = makeCharts(model, isDark, openDetails);
+const charts = makeCharts(model, isDark, openDetails, () => performance.now() - changedAt);
 const showValue = new Map(controls.map((control) => [control.key, bind(control, longestText, set)]));
 
 function isDark() {
   return root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches;
 }
 
-/** Set one control. What follows waits for the next frame; where it takes long, until the slider rests for a moment. */
+/** Set one control. What follows from it is computed elsewhere, and comes to `receive`. */
 function set(key, value) {
   if (state[key] === value) return;
   state = { ...state, [key]: value };
-  showControls();
-  const now = performance.now();
-  waitingSince = waitingSince ?? now;
-  root.dataset.waiting = "";
-  clearTimeout(timer);
-  const isQuick = lastCost < FRAME || now - waitingSince > PATIENCE;
-  timer = setTimeout(settle, isQuick ? 0 : REST);
+  changedAt = performance.now();
+  showControl(key);
+  update();
 }
 
-function settle() {
-  waitingSince = null;
-  const start = performance.now();
-  update();
-  writeAddress();
-  delete root.dataset.waiting;
-  lastCost = performance.now() - start;
+function showControl(key) {
+  showValue.get(key)(state[key], defaults.get(key) ?? null);
+  for (const { key: other, needs } of controls) {
+    if (needs && needs[0] === key) document.querySelector(`[data-control="${CSS.escape(other)}"]`).hidden = state[key] !== needs[1];
+  }
 }
 
 function showControls() {
-  for (const control of controls) {
-    showValue.get(control.key)(state[control.key]);
-    if (control.needs) {
-      const [key, value] = control.needs;
-      document.querySelector(`[data-control="${CSS.escape(control.key)}"]`).hidden = state[key] !== value;
-    }
-  }
+  for (const { key } of controls) showControl(key);
 }
 
 function isFirst(values) {
   return controls.every(({ key }) => values[key] === firstState[key]);
 }
 
-/** The view of a state, or the reason why there is none. That of the first state is on the page. */
-function viewOf(values) {
-  if (isFirst(values)) return { view: firstView, error: firstView.error };
-  try {
-    const view = model.view(values);
-    return { view, error: view.error };
-  } catch (error) {
-    return { view: null, error: error.message || String(error) };
+/** Ask for what follows from the state. The view of the first state is on the page. */
+function update() {
+  asked += 1;
+  isComplete = false;
+  root.dataset.waiting = "";
+  if (pinnedState && isFirst(pinnedState)) pinned = { state: pinnedState, view: firstView, error: firstView.error };
+  if (pinnedState !== pinned.state && !pinnedState) pinned = { state: null };
+  const needsPin = pinnedState !== pinned.state;
+  if (isFirst(state) && !needsPin) return receiveWhole(firstView);
+  const first = shown.keys.filter((key) => charts.isInView(shown.sections.get(key)?.figure?.key));
+  ask({ id: asked, state, first, dark: isDark(), widths: charts.widths(), pinned: needsPin ? pinnedState : null });
+}
+
+/** A part of a view has come. What belongs to an older state than what is shown is dropped. */
+function receive({ id, head, keys, section, plot, error, pinned: found, isDone }) {
+  if (found && id === asked) {
+    pinned = { state: pinnedState, ...found };
+    renderAgain();
+  }
+  if (error !== undefined && id === asked) return refuse(error);
+  if (head && id > shown.id) showHead(id, head, keys);
+  if (section && id === shown.id) {
+    shown.sections.set(section.key, section);
+    shown.plots.set(section.key, plot);
+    late.add(section.key);
+    if (charts.isInView(section.figure?.key) || !shown.sections.size) renderPart(section.key);
+    else renderLater();
+  }
+  if (isDone && id === asked) {
+    isComplete = true;
+    renderLater();
   }
 }
 
-/** Show the state; where it is refused, say why and keep what was shown, marked as old. */
-function update() {
-  const { view, error } = viewOf(state);
-  if (pinned.state !== pinnedState) pinned = { state: pinnedState, ...(pinnedState ? viewOf(pinnedState) : {}) };
-  document.getElementById("alert").textContent = error;
-  root.toggleAttribute("data-refused", Boolean(error));
-  if (!error) show(view, state);
-  else if (!shownView) show(firstView, firstState);
-  showPin();
+/** A view that is there as a whole. */
+function receiveWhole(view) {
+  const { sections, ...head } = view;
+  if (view.error && shown.head) return refuse(view.error);
+  receive({ id: asked, head, keys: sections.map(({ key }) => key) });
+  for (const section of sections) receive({ id: asked, section, plot: null });
+  return receive({ id: asked, isDone: true });
 }
 
-function show(view, values) {
-  shownView = view;
-  root.toggleAttribute("data-changed", !isFirst(values));
-  render(view, pinned.view && !pinned.error ? pinned.view : null);
-  charts.show(view.sections.flatMap(({ figure }) => (figure ? [figure] : [])));
+function showHead(id, head, keys) {
+  if (head.error && shown.head) {
+    if (id === asked) refuse(head.error);
+    return;
+  }
+  const sections = new Map([...shown.sections].filter(([key]) => keys.includes(key)));
+  shown = { id, head, keys, sections, plots: new Map() };
+  late.clear();
+  late.add(REST_OF_PAGE);
+  setRefused(head.error);
+  showDefaults(head.defaults);
+  root.toggleAttribute("data-changed", !isFirst(state));
+  renderHead(head, pinnedView());
+  renderOrder(keys);
+  charts.prune();
 }
+
+/** The datasheet's numbers, with which controls are filled until another is given. */
+function showDefaults(given) {
+  const before = defaults;
+  defaults = new Map(given.map(({ key, value }) => [key, value]));
+  for (const { key } of controls) if (before.get(key) !== defaults.get(key)) showControl(key);
+}
+
+/** The state is refused: say why, and keep what was shown, marked as old. */
+function refuse(error) {
+  isComplete = true;
+  if (shown.head) setRefused(error);
+  else {
+    receiveWhole(firstView);
+    setRefused(error);
+  }
+  renderLater();
+}
+
+function setRefused(error) {
+  isRefused = Boolean(error);
+  const alert = document.getElementById("alert");
+  if (alert.textContent !== error) alert.textContent = error;
+  root.toggleAttribute("data-refused", isRefused);
+  for (const button of document.querySelectorAll("#commands .copy")) button.disabled = isRefused;
+}
+
+const pinnedView = () => (pinned.view && !pinned.error ? pinned.view : null);
+
+/** Show a part that has come. */
+function renderPart(key) {
+  late.delete(key);
+  const tables = pinnedView() ? tablesOf(pinnedView()) : new Map();
+  if (key === REST_OF_PAGE) {
+    renderRest(shown.head, tables);
+    for (const button of document.querySelectorAll("#commands .copy")) button.disabled = isRefused;
+    showPin();
+    return;
+  }
+  const section = shown.sections.get(key);
+  renderSection(section, shown.keys, tables);
+  if (section.figure) charts.show(section.figure, shown.plots.get(key));
+}
+
+/** Every part once more, beside another pinned view. */
+function renderAgain() {
+  if (!shown.head) return;
+  renderHead(shown.head, pinnedView());
+  for (const key of [REST_OF_PAGE, ...shown.sections.keys()]) late.add(key);
+  renderLater();
+}
+
+let isScheduled = false;
+
+/** Show what is out of view when the page has nothing else to do. */
+function renderLater() {
+  if (isScheduled) return;
+  isScheduled = true;
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 0 })));
+  idle(
+    (deadline) => {
+      isScheduled = false;
+      const isDragged = performance.now() - changedAt < AFTER_A_DRAG;
+      while (late.size && !isDragged) {
+        renderPart(late.values().next().value);
+        if (deadline.timeRemaining() < 4) break;
+      }
+      if (late.size) {
+        if (isDragged) setTimeout(renderLater, AFTER_A_DRAG);
+        else renderLater();
+      } else if (isComplete) settle();
+    },
+    { timeout: LONGEST_WAIT },
+  );
+}
+
+/** All of the page shows the state. */
+function settle() {
+  showPin();
+  writeAddress();
+  delete root.dataset.waiting;
+}
+
+/** When all of the page shows the state. */
+function settled() {
+  if (!root.hasAttribute("data-waiting")) return Promise.resolve();
+  return new Promise((resolve) => {
+    const watch = new MutationObserver(() => {
+      if (root.hasAttribute("data-waiting")) return;
+      watch.disconnect();
+      resolve();
+    });
+    watch.observe(root, { attributeFilter: ["data-waiting"] });
+  });
+}
+
+/** What is shown, as a view. */
+const shownView = () => ({ ...shown.head, sections: shown.keys.map((key) => shown.sections.get(key)) });
 
 function showPin() {
   const button = document.getElementById("pin");
@@ -122,29 +243,38 @@ document.getElementById("reset").addEventListener("click", () => {
   state = { ...firstState };
   showControls();
   update();
-  writeAddress();
 });
 
 document.getElementById("pin").addEventListener("click", () => {
   pinnedState = pinnedState ? null : { ...state };
   update();
-  writeAddress();
+  renderAgain();
 });
 
 document.getElementById("settings").addEventListener("submit", (event) => event.preventDefault());
-document.getElementById("copy-link").addEventListener("click", ({ target }) => copyBy(target, location.href));
-document.addEventListener("click", (event) => {
+document.getElementById("copy-link").addEventListener("click", ({ target }) => {
+  writeAddress();
+  copyBy(target, location.href);
+});
+document.addEventListener("click", async (event) => {
   const { target } = event;
   const inside = target.closest('#formulas a[href^="#"]');
   if (inside) {
     event.preventDefault(); // the address is the state's
     showPlace(inside.getAttribute("href").slice(1));
   }
-  if (target.matches(".command .copy")) copyBy(target, target.closest(".command").querySelector("code").textContent);
+  if (!target.matches(".command .copy")) return;
+  await settled(); // the command of what the controls say
+  if (!target.disabled && target.isConnected) copyBy(target, target.closest(".command").querySelector("code").textContent);
 });
-document.getElementById("download-csv").addEventListener("click", () => download("roofline.csv", "text/csv", model.csv(shownView)));
-document.getElementById("download-json").addEventListener("click", () => {
-  download("roofline.json", "application/json", `${JSON.stringify({ reproduce, state, view: shownView }, null, 1)}\n`);
+document.getElementById("print").addEventListener("click", () => print());
+document.getElementById("download-csv").addEventListener("click", async () => {
+  await settled();
+  download("roofline.csv", "text/csv", model.csv(shownView()));
+});
+document.getElementById("download-json").addEventListener("click", async () => {
+  await settled();
+  download("roofline.json", "application/json", `${JSON.stringify({ reproduce, state, view: shownView() }, null, 1)}\n`);
 });
 
 for (const choice of document.querySelectorAll('input[name="theme"]')) {
@@ -159,7 +289,7 @@ prefersDark.addEventListener("change", () => charts.restyle());
 /** Details that were opened for print only. */
 let openedForPrint = [];
 addEventListener("beforeprint", () => {
-  openedForPrint = [...document.querySelectorAll(":is(.numbers, .group):not([open])")];
+  openedForPrint = [...document.querySelectorAll(":is(.numbers, .group, .drawer):not([open])")];
   for (const details of openedForPrint) details.open = true;
   if (root.hasAttribute("data-changed")) charts.forPrint(true);
 });
@@ -171,8 +301,17 @@ addEventListener("afterprint", () => {
 addEventListener("hashchange", readAddress);
 
 for (const details of document.querySelectorAll("details.numbers")) details.open = false;
-root.dataset.live = "";
+// Beside the answer on wide screens; on others a drawer, closed at first.
+const drawer = document.querySelector("details.drawer");
+const isWide = matchMedia("(min-width: 64rem)");
+const fitDrawer = () => {
+  drawer.open = isWide.matches;
+};
+isWide.addEventListener("change", fitDrawer);
+fitDrawer();
 model.load(modelData);
+const ask = makeWorker(program, modelData, receive);
+root.dataset.live = "";
 readAddress();
 await run("plotly");
 charts.drawNext();

@@ -5,9 +5,10 @@ async function unpacked(name) {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
 }
 
-/** Run a packed script: the page's policy knows its hash. */
+/** Run a packed script, and give its text: the page's policy knows its hash. */
 async function run(name) {
   const script = document.createElement("script");
   script.textContent = await unpacked(name);
   document.head.append(script);
+  return script.textContent;
 }

@@ -8,13 +8,19 @@ const PLOT_CONFIG = {
 };
 
 const PAPER_WIDTH = 680; // px inside the margins of A4
-const NARROW = 480; // px, about a hand
 
-/** The charts of the page: `show(figures)` takes new data, `restyle()` a new theme, `forPrint(on)` a sheet of paper. */
-function makeCharts(model, isDark, opened) {
+const REST = 40; // ms without a change, after which plots are drawn
+const LONGEST_REST = 400; // ms after which they are drawn all the same
+
+/**
+ * The charts of the page: `show(figure, plot)` takes new data, `restyle()` a new theme, `forPrint(on)` a sheet of paper.
+ * `rested()` says for how many ms nothing was changed.
+ */
+function makeCharts(model, isDark, opened, rested) {
   const charts = new Map();
   let isPrinting = false;
   let isBusy = false;
+  let staleSince = null;
 
   const ofBox = (box) => charts.get(box.dataset.chart);
   const inView = new IntersectionObserver(
@@ -32,10 +38,13 @@ function makeCharts(model, isDark, opened) {
     drawNext();
   });
 
-  /** What plotly is to draw. The box takes its height at once, so that drawing it later moves nothing under a pointer. */
-  function prepare(chart) {
-    chart.width = isPrinting ? PAPER_WIDTH : chart.box.clientWidth;
-    chart.made = model.plot(chart.figure, isDark() && !isPrinting, chart.width < NARROW);
+  /** What plotly is to draw: as it came with the figure, or made here. A box takes the height at once, so that drawing it later moves
+   * nothing under a pointer. */
+  function prepare(chart, plot = null) {
+    const dark = isDark() && !isPrinting;
+    const isFit = plot && plot.dark === dark && plot.width === chart.width && !isPrinting;
+    if (!isFit) chart.width = isPrinting ? PAPER_WIDTH : chart.box.clientWidth;
+    chart.made = isFit ? plot.made : model.plot(chart.figure, dark, chart.width);
     chart.box.style.height = `${chart.made.layout.height}px`;
     chart.isStale = true;
   }
@@ -54,41 +63,63 @@ function makeCharts(model, isDark, opened) {
     chart.points.renew();
   }
 
-  /** Draw one chart that is in view, then let the page breathe before the next. */
+  /** Draw one chart that is in view, then let the page breathe before the next; those out of view when nothing else is to do. */
   function drawNext() {
     if (isBusy || typeof Plotly === "undefined") return;
-    const chart = [...charts.values()].find(({ isInView, isStale }) => isInView && isStale);
+    const stale = [...charts.values()].filter(({ isStale }) => isStale);
+    const seen = stale.find(({ isInView }) => isInView);
+    const chart = seen ?? stale[0];
+    staleSince = chart ? (staleSince ?? performance.now()) : null;
     if (!chart) return;
     isBusy = true;
-    setTimeout(() => {
+    const mustWait = rested() < REST && performance.now() - staleSince < LONGEST_REST;
+    const later = mustWait ? (work) => setTimeout(work, REST - rested()) : seen || !window.requestIdleCallback ? setTimeout : requestIdleCallback;
+    later(() => {
       isBusy = false;
-      if (chart.isStale && charts.has(chart.figure.key)) draw(chart);
+      if (!mustWait && chart.isStale && charts.get(chart.figure.key) === chart) {
+        draw(chart);
+        staleSince = null;
+      }
       drawNext();
     });
   }
 
-  function show(figures) {
-    const boxes = new Map([...document.querySelectorAll("[data-chart]")].map((box) => [box.dataset.chart, box]));
-    for (const [key, chart] of charts) {
-      if (boxes.get(key) === chart.box) continue;
-      if (chart.plot) Plotly.purge(chart.plot);
-      inView.unobserve(chart.box);
-      sizes.unobserve(chart.box);
-      charts.delete(key);
+  function show(figure, plot) {
+    const box = document.querySelector(`[data-chart="${CSS.escape(figure.key)}"]`);
+    let chart = charts.get(figure.key);
+    if (chart && chart.box !== box) {
+      remove(chart);
+      chart = null;
     }
-    for (const figure of figures) {
-      const box = boxes.get(figure.key);
-      const known = charts.get(figure.key);
-      const chart = known ?? { box, plot: null, points: null, isInView: false };
+    if (chart) {
       chart.figure = figure;
-      prepare(chart);
-      if (known) continue;
+      prepare(chart, plot);
+    } else {
+      chart = { box, figure, plot: null, points: null, isInView: false };
       charts.set(figure.key, chart);
+      prepare(chart, plot);
       inView.observe(box);
       sizes.observe(box);
     }
     drawNext();
   }
+
+  function remove(chart) {
+    if (chart.plot) Plotly.purge(chart.plot);
+    inView.unobserve(chart.box);
+    sizes.unobserve(chart.box);
+    charts.delete(chart.figure.key);
+  }
+
+  /** Forget the charts whose boxes have gone. */
+  function prune() {
+    for (const chart of [...charts.values()]) if (!chart.box.isConnected) remove(chart);
+  }
+
+  const isInView = (key) => Boolean(charts.get(key)?.isInView);
+
+  /** The width of each chart. */
+  const widths = () => Object.fromEntries([...charts].map(([key, { width }]) => [key, width]));
 
   function restyle() {
     for (const chart of charts.values()) prepare(chart);
@@ -106,5 +137,5 @@ function makeCharts(model, isDark, opened) {
     drawNext();
   }
 
-  return { show, restyle, forPrint, drawNext };
+  return { show, prune, isInView, widths, restyle, forPrint, drawNext };
 }

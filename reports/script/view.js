@@ -6,10 +6,16 @@ function valueOf(cell) {
   return cell.value === null || cell.value === undefined ? null : String(cell.value);
 }
 
+/** A text; addresses of sources as links. */
+function linked(text) {
+  if (!text.startsWith("https://")) return [text];
+  return text.split(", ").flatMap((address, index) => [index ? ", " : "", h("a", { href: address, rel: "noreferrer" }, address)]);
+}
+
 /** The text of a cell, and beside it that of the pinned one. */
 function cellContent(cell, pinned) {
-  if (!pinned || pinned.text === cell.text) return [cell.text];
-  return [cell.text, h("span", { class: "pinned", "data-pinned-value": valueOf(pinned) }, h("span", { class: "unseen" }, " pinned: "), pinned.text)];
+  if (!pinned || pinned.text === cell.text) return linked(cell.text);
+  return [...linked(cell.text), h("span", { class: "pinned", "data-pinned-value": valueOf(pinned) }, h("span", { class: "unseen" }, " pinned: "), pinned.text)];
 }
 
 function tileElement(tile, pinnedTiles) {
@@ -17,13 +23,38 @@ function tileElement(tile, pinnedTiles) {
   return h(
     "div",
     { class: "tile" },
-    h("dt", null, tile.label),
+    h("dt", null, tile.meaning ? [`${tile.label} `, h("span", { class: "meaning" }, tile.meaning)] : tile.label),
     h(
       "dd",
       { class: "value", "data-cell": `tile/${tile.label}`, "data-value": valueOf(tile.cell) },
       cellContent(tile.cell, twin && twin.cell),
     ),
+    tile.gauge ? h("dd", { class: "glyph" }, gaugeElement(tile.gauge)) : null,
+    !tile.gauge && tile.parts && tile.parts.length ? h("dd", { class: "glyph" }, stackElement(tile.parts)) : null,
     tile.note ? h("dd", { class: "note" }, tile.note) : null,
+  );
+}
+
+/** On an axis from zero: the interval, the estimate, and a tick at the bound. */
+function gaugeElement({ role, low, high, value, bound }) {
+  return s(
+    "svg",
+    { class: `gauge ${role}`, "aria-hidden": "true", width: "100%", height: "14" },
+    s("rect", { class: "rail", x: "0", y: "6", width: "100%", height: "2" }),
+    s("rect", { class: "interval", x: `${low * 100}%`, y: "4", width: `${(high - low) * 100}%`, height: "6", rx: "3" }),
+    s("rect", { class: "bound", x: `${bound * 100}%`, y: "1", width: "2", height: "12" }),
+    s("circle", { class: "estimate", cx: `${value * 100}%`, cy: "7", r: "4" }),
+  );
+}
+
+function stackElement(parts) {
+  return s(
+    "svg",
+    { class: "stack", "aria-hidden": "true", width: "100%", height: "14" },
+    s("rect", { class: "rail", x: "0", y: "3", width: "100%", height: "8" }),
+    parts.map(({ role, start, length }) =>
+      s("rect", { class: `part ${role}`, x: `${start * 100}%`, y: "3", width: `${length * 100}%`, height: "8" }),
+    ),
   );
 }
 
@@ -105,14 +136,21 @@ function figureElements(figure, heading, pinnedTables) {
 }
 
 function sectionElement(section, pinnedTables) {
-  return h(
-    "section",
-    { class: "section", id: `section-${section.key}` },
-    h("h2", null, section.title),
+  const inside = [
     section.note ? h("p", { class: "note" }, section.note) : null,
     section.figure ? figureElements(section.figure, section.title, pinnedTables) : null,
     section.tables.map((table) => tableElement(table, pinnedTables)),
-  );
+  ].flat(2);
+  const attributes = {
+    class: `section${section.half ? " half" : ""}${section.folded ? " folded" : ""}`,
+    id: `section-${section.key}`,
+  };
+  return h("section", attributes, section.folded ? fold(section.key, section.title, inside) : [h("h2", null, section.title), ...inside]);
+}
+
+/** What a reader opens by its heading. */
+function fold(key, title, inside) {
+  return h("details", { class: "numbers fold", id: `numbers-${key}` }, h("summary", null, h("h2", null, title)), inside);
 }
 
 /** Every table of a view by its key. */
@@ -121,21 +159,47 @@ function tablesOf(view) {
   return new Map([...tables, view.assumptions].map((table) => [table.key, table]));
 }
 
-/** Show a view in the page, beside a pinned one or null. */
-function render(view, pinned) {
-  const place = (id) => document.getElementById(id);
-  const pinnedTables = pinned ? tablesOf(pinned) : new Map();
+/** Show what is seen first: title, verdict, tiles, commands. `pinned` is the head of another view, or null. */
+function renderHead(head, pinned) {
   const answer = [
-    h("h1", null, view.title),
-    h("p", { class: "subtitle" }, view.subtitle),
-    h("div", { class: "sentences", "aria-live": "polite" }, view.answer.map((sentence) => h("p", null, sentence))),
+    h("h1", null, head.title),
+    h("p", { class: "subtitle" }, head.subtitle),
+    head.verdict
+      ? h("p", { class: "verdict", "aria-live": "polite" }, head.verdict)
+      : h("div", { class: "sentences", "aria-live": "polite" }, head.answer.map((sentence) => h("p", null, sentence))),
   ];
-  document.title = view.title;
-  place("answer").dataset.fits = view.fits ? "yes" : "no";
-  patchChildren(place("answer"), answer);
-  patchChildren(place("tiles"), view.tiles.map((tile) => tileElement(tile, pinned ? pinned.tiles : [])));
-  patchChildren(place("commands"), view.commands.map(commandElement));
-  patchChildren(place("sections"), view.sections.map((section) => sectionElement(section, pinnedTables)));
-  patchChildren(place("assumptions"), [tableElement(view.assumptions, pinnedTables)]);
-  patchChildren(place("not-modelled"), view.not_modelled.map((entry) => h("li", null, entry)));
+  if (document.title !== head.title) document.title = head.title;
+  document.getElementById("answer").dataset.fits = head.fits ? "yes" : "no";
+  patchChildren(document.getElementById("answer"), answer);
+  patchChildren(document.getElementById("tiles"), head.tiles.map((tile) => tileElement(tile, pinned ? pinned.tiles : [])));
+}
+
+/** Show the sections that are there already, in their order; `keys` names all. */
+function renderOrder(keys) {
+  const place = document.getElementById("sections");
+  const wanted = keys.map((key) => document.getElementById(`section-${key}`)).filter((section) => section && section.parentElement === place);
+  for (const section of [...place.children]) if (!wanted.includes(section)) section.remove();
+  wanted.forEach((section, index) => {
+    if (place.children[index] !== section) place.insertBefore(section, place.children[index]);
+  });
+}
+
+/** Show a section in its place among `keys`. */
+function renderSection(section, keys, pinnedTables) {
+  const fresh = sectionElement(section, pinnedTables);
+  const old = document.getElementById(fresh.id);
+  if (old) return patch(old, fresh);
+  const place = document.getElementById("sections");
+  const next = keys.slice(keys.indexOf(section.key) + 1).map((key) => document.getElementById(`section-${key}`)).find(Boolean);
+  return place.insertBefore(fresh, next ?? null);
+}
+
+/** Show what stands at the end of a page and is folded at first, and the commands. */
+function renderRest(head, pinnedTables) {
+  const place = (id) => document.getElementById(id);
+  const words = head.verdict && head.answer.length ? [fold("words", "In words", head.answer.map((sentence) => h("p", null, sentence)))] : [];
+  patchChildren(place("words"), words);
+  patchChildren(place("commands"), head.commands.map(commandElement));
+  patchChildren(place("assumptions"), [tableElement(head.assumptions, pinnedTables)]);
+  patchChildren(place("not-modelled"), head.not_modelled.map((entry) => h("li", null, entry)));
 }

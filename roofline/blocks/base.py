@@ -204,7 +204,7 @@ class Block(Spec):
 
     def describe(self) -> str:
         """The block in a few words: its kind, and the sizes that tell it from others of the kind."""
-        return self.kind
+        return self.kind.replace("_", " ")
 
     def part_of(self, operator: str) -> str:
         """The part of a model whose parameter count an operator belongs to, such as "attention" or "experts".

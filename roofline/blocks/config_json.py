@@ -19,13 +19,14 @@ from roofline.specs.huggingface.draft import Layer
 from roofline.specs.huggingface.read import Origin, read_keys
 
 
-def read(document: Document, origin: Origin, assume: str | None = None) -> Model:
+def read(document: Document, origin: Origin, assume: str | None = None, companion: Document | None = None) -> Model:
     """The model that a config.json describes, with the quantisation of its published weights.
 
     Args:
         document: the parsed config.json.
         origin: the name that the model gets.
         assume: the family whose keys it has, whatever its `model_type` is; keys that it does not know are then left aside.
+        companion: the parsed hf_quant_config.json beside it, which says how weights are quantised if config.json does not.
 
     Raises:
         SpecError: a key is missing, wrong, or not understood; the message names it and its place in the file.
@@ -34,9 +35,16 @@ def read(document: Document, origin: Origin, assume: str | None = None) -> Model
     """
     keys = read_keys(document, origin, assume)
     model = _validated(keys.data, keys.config)
+    source = document
     if (section := quantization.section(document.data)) is None:
-        return model
-    published = _published(section, model, document)
+        if companion is None or (section := quantization.section(companion.data)) is None:
+            return model
+        source = companion
+        keys.data["sources"]["quantization"] = {
+            "title": f"{quantization.COMPANION} of {origin.hf_id or origin.title}",
+            "url": "",
+        }
+    published = _published(section, model, source)
     draft = replace(keys.draft, layers=_exempted(keys.draft.layers, dict(published.unquantized)))
     return _validated({**keys.data, **draft.model(), "quantization": published.plain()}, keys.config)
 

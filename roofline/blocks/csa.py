@@ -173,7 +173,7 @@ class CompressedAttentionBlock(MixerBlock):
 
     def describe(self) -> str:
         """Its kind and heads."""
-        return f"{self.kind} {self.num_attention_heads} heads"
+        return f"{self.kind.upper()}, {self.num_attention_heads} heads"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""

@@ -221,7 +221,10 @@ class GroupedQueryAttention(MixerBlock):
 
     def describe(self) -> str:
         """Its kind, heads, and their width."""
-        return f"{self.kind} {self.num_attention_heads}/{self.num_key_value_heads} heads of {self.head_dim}"
+        query, cached = self.num_attention_heads, self.num_key_value_heads
+        name = "MHA" if query == cached else "MQA" if cached == 1 else "GQA"
+        heads = f"{query} heads" if query == cached else f"{query} query and {cached} KV heads"
+        return f"{name}, {heads} of {self.head_dim}"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""

@@ -64,7 +64,7 @@ class LightningAttention(MixerBlock):
 
     def describe(self) -> str:
         """Its kind and heads."""
-        return f"{self.kind} {self.num_attention_heads} heads"
+        return f"{super().describe()}, {self.num_attention_heads} heads"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""

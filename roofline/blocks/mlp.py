@@ -40,7 +40,7 @@ class Mlp(FeedForwardBlock):
 
     def describe(self) -> str:
         """Its kind and inner width."""
-        return f"{self.kind} {self.intermediate_size:,}"
+        return f"MLP, width {self.intermediate_size:,}"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Two matrices, and the scalars of the non-linearity."""
@@ -72,7 +72,7 @@ class GatedMlp(FeedForwardBlock):
 
     def describe(self) -> str:
         """Its kind and inner width."""
-        return f"{self.kind} {self.intermediate_size:,}"
+        return f"gated MLP, width {self.intermediate_size:,}"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Three matrices."""

@@ -69,6 +69,10 @@ class LayerGroup(Spec):
     repeat: Whole = Field(default=1, ge=1, le=10_000, description="how often the pattern is repeated")
 
 
+_SENSES = ("vision", "audio", "speech", "image")
+"""What the parts of a model that are not its language model are called in `Model.apart`."""
+
+
 class Choice(Spec):
     """Something that the source of a model's numbers leaves open, and what was taken."""
 
@@ -120,7 +124,12 @@ class Model(Spec):
     family: str = Field(default="", description="model_type of the config.json that the model was read from")
     assumptions: tuple[Choice, ...] = Field(default=(), description="what config.json leaves open, and what was taken")
     notes: tuple[str, ...] = ()
-    sources: dict[str, Source]
+    sources: dict[str, Source] = Field(default_factory=dict)
+
+    @property
+    def towers(self) -> dict[str, int]:
+        """Return the parameters of vision and audio towers and of their projectors, by name: entries of `apart`."""
+        return {name: size for name, size in self.apart.items() if name.startswith(_SENSES)}
 
     @field_validator("dtype", "state_dtype")
     @classmethod

@@ -8,13 +8,17 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline import files
-from roofline.blocks.model import Model
+from roofline.blocks.model import Choice, Model
 from roofline.errors import InputError
 from roofline.specs.library import Input, find, hub_repository, input_of, read_spec
 from roofline.text import clean
+
+if TYPE_CHECKING:
+    from roofline.specs.huggingface.document import Document
+    from roofline.specs.huggingface.hub import Repository
 
 MAX_UNNAMED = 2**23
 """Bytes of a model whose suffix does not say what it is: those of a config.json."""
@@ -25,7 +29,7 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
 
     Args:
         name: a shipped id, the path of a YAML file or a config.json (or of a folder that holds one), or org/name[@revision]
-            on Hugging Face.
+            on Hugging Face. An hf_quant_config.json beside a config.json is read too.
         assume: the family as which a config.json is read, whatever its `model_type` is.
         called: the name of a model that is read from a config.json.
 
@@ -55,18 +59,41 @@ def _load_model(path: Path, name: str | os.PathLike[str], assume: str | None, ca
     if is_config(path):
         from roofline.blocks.config_json import read  # families are for those who have a config
         from roofline.specs.huggingface.document import read_json
+        from roofline.specs.huggingface.quantization import section
         from roofline.specs.huggingface.read import origin_called, origin_of
 
-        document = read_json(path)
-        if called is None and (repository := hub_repository(name)) is not None:
+        document, repository = read_json(path), hub_repository(name)
+        if called is None and repository is not None:
             called = repository.name
-        model = read(document, origin_of(path) if called is None else origin_called(called), assume)
+        companion, doubt = (None, "") if section(document.data) is not None else _companion(path, repository)
+        model = read(document, origin_of(path) if called is None else origin_called(called), assume, companion)
+        if doubt:
+            choice = Choice(name="quantization", value="none", origin="assumed", why=doubt)
+            model = model.model_copy(update={"assumptions": (*model.assumptions, choice)})
         files.note_input(path, "the model's config.json")
         return model, Input("model", model.name, str(path), document.sha256)
     if assume is not None or called is not None:
         raise InputError(f"--{'name' if assume is None else 'assume'} says how to read a config.json; {path} is none")
     model, digest = read_spec(path, Model)
     return model, input_of("model", model.name, path, digest)
+
+
+def _companion(path: Path, repository: Repository | None) -> tuple[Document | None, str]:
+    """The hf_quant_config.json beside a config.json, or of its repository; if that cannot be reached, the reason."""
+    from roofline.specs.huggingface.document import read_json
+    from roofline.specs.huggingface.hub import fetch_if_any
+    from roofline.specs.huggingface.quantization import COMPANION
+
+    beside: Path | None = path.with_name(COMPANION) if path.name == "config.json" else None
+    if repository is not None:
+        try:
+            beside = fetch_if_any(repository, COMPANION)
+        except InputError as error:
+            return None, str(error)
+    if beside is None or not files.is_file(beside):
+        return None, ""
+    files.note_input(beside, "the model's hf_quant_config.json")
+    return read_json(beside), ""
 
 
 # Columns up to which a section stands on one line.

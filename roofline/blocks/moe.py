@@ -105,8 +105,8 @@ class MixtureOfExperts(FeedForwardBlock):
 
     def describe(self) -> str:
         """Its kind, the experts that a token uses of all, and the inner widths of one and of the shared ones together."""
-        shared = f" + {self.shared_intermediate_size:,}" if self.has_shared_experts else ""
-        return f"{self.kind} {self.num_experts_per_tok} of {self.num_experts} x {self.moe_intermediate_size:,}{shared}"
+        shared = f", shared {self.shared_intermediate_size:,}" if self.has_shared_experts else ""
+        return f"MoE, {self.num_experts_per_tok} of {self.num_experts} experts of width {self.moe_intermediate_size:,}{shared}"
 
     def part_of(self, operator: str) -> str:
         """Routed experts, shared experts, router or latent projections."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
+from typing import Any, Protocol
 
-from roofline.blocks.model import Model
 from roofline.dtypes import FORMATS, Format, Precision, parse_dtype
-from roofline.errors import UnknownNameError
+from roofline.errors import InputError, UnknownNameError
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Engine
 from roofline.specs.quantization import scheme
@@ -17,8 +17,32 @@ from roofline.specs.source import Assumption
 _FLOATS = ("fp32", "bf16", "fp16")
 
 
+class Published(Protocol):
+    """What formats are decided from of a model, or of an operator alone: how its weights come."""
+
+    @property
+    def dtype(self) -> str:
+        """Of weights that are not quantized."""
+
+    @property
+    def quantization(self) -> tuple[Scheme, ...]:
+        """Schemes of those that are."""
+
+    @property
+    def layer_types(self) -> Mapping[str, Any]:
+        """Layer types by name, with the weights that a scheme leaves out."""
+
+    @property
+    def state_dtype(self) -> str | None:
+        """Of recurrent state; None: the engine's choice."""
+
+    @property
+    def family(self) -> str:
+        """By which engines choose formats."""
+
+
 def resolve_precision(
-    model: Model, deployment: Deployment, multiplies: Container[str], engine: Engine | None = None
+    model: Published, deployment: Deployment, multiplies: Container[str], engine: Engine | None = None
 ) -> tuple[Precision, list[Assumption]]:
     """Formats of weights by role, of activations, of the KV cache and of recurrent state.
 
@@ -73,8 +97,14 @@ def _format(scheme: Scheme, activation: Format, multiplies: Container[str], *, s
 
 
 def _weights(
-    model: Model, deployment: Deployment, multiplies: Container[str], engine: Engine | None, notes: list[Assumption]
+    model: Published, deployment: Deployment, multiplies: Container[str], engine: Engine | None, notes: list[Assumption]
 ) -> tuple[Format, bool]:
+    if (bits := deployment.bits_per_weight) is not None:
+        if clash := [name for name in ("dtype", "quantization") if getattr(deployment, name) is not None]:
+            raise InputError(f"--bits-per-weight is of all weights, as --{clash[0]} is of them: give one of them")
+        why = "mean of all weights, scales included; they are multiplied in the activations' dtype"
+        notes.append(Assumption("bits_per_weight", bits, "given", why))
+        return Format(f"{bits:g}-bit", bits / 8), True
     if deployment.dtype is not None:
         notes.append(Assumption("dtype", deployment.dtype, "given", "all weights"))
         return FORMATS[deployment.dtype], True
@@ -97,7 +127,7 @@ def _weights(
 
 
 def _activations(
-    model: Model, deployment: Deployment, multiplies: Container[str], weight: Format, notes: list[Assumption]
+    model: Published, deployment: Deployment, multiplies: Container[str], weight: Format, notes: list[Assumption]
 ) -> Format:
     if (name := deployment.activation_dtype) is not None:
         if name not in multiplies or name not in _FLOATS:
@@ -129,7 +159,7 @@ def _kv(deployment: Deployment, activation: Format, schemes: tuple[Scheme, ...],
     return activation
 
 
-def _schemes(model: Model, deployment: Deployment, *, from_flag: bool, notes: list[Assumption]) -> tuple[Scheme, ...]:
+def _schemes(model: Published, deployment: Deployment, *, from_flag: bool, notes: list[Assumption]) -> tuple[Scheme, ...]:
     if deployment.quantization == "none":
         notes.append(Assumption("quantization", "none", "given", ""))
         return ()

@@ -22,7 +22,8 @@ from roofline.text import clean
 
 app = typer.Typer(
     name="roofline",
-    help="How fast, how big and how expensive is this LLM on that hardware, and why?",
+    help="Predict the latency, throughput, memory use and cost of LLM inference, and explain every number.\n\n"
+    "Run `roofline COMMAND --help` for the options of a command.",
     cls=CommandGroup,
     **SETTINGS,
 )
@@ -37,10 +38,10 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """How fast, how big and how expensive is this LLM on that hardware, and why?"""
+    """Predict the latency, throughput, memory use and cost of LLM inference, and explain every number."""
 
 
 # Typer may bring its own copy of click: its exceptions are reached through one that Typer exports.
@@ -168,12 +169,34 @@ def _terminable() -> Iterator[None]:
 
 
 def _fail_usage(error: Any) -> NoReturn:
-    message, context = error.format_message(), getattr(error, "ctx", None)
+    context = getattr(error, "ctx", None)
+    message = _no_such_option(error) if type(error).__name__ == "NoSuchOption" and context else error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":
         _complain(message)
         sys.exit(2)
     hint = f" See `{context.command_path} --help`." if context and isinstance(error, _UsageError) else ""
-    _fail(f"{message.rstrip('.')}.{hint}", 2)
+    _fail(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}", 2)
+
+
+_HARDWARE = ("--gpu", "--gpu-type", "--device", "--accelerator", "--card", "--hw")
+
+
+def _no_such_option(error: Any) -> str:
+    """The message for an unknown option: what the command calls the same thing, else the nearest names, one per option."""
+    import difflib
+
+    from roofline.predict.options import OPTIONS
+
+    flags = {flag: entry.name for entry in error.ctx.command.params for flag in entry.opts if flag.startswith("--")}
+    key = error.option_name.removeprefix("--").replace("-", "_")
+    meant = [entry.flag for entry in OPTIONS.values() if key in entry.elsewhere and entry.flag in flags]
+    if error.option_name in _HARDWARE and "--hardware" in flags:
+        meant = ["--hardware"]
+    near = meant or difflib.get_close_matches(error.option_name, flags, n=6, cutoff=0.6)
+    several = {flags[flag]: flag for flag in reversed(near)}  # the nearest of each option
+    return f"no such option: {error.option_name}." + (
+        f" Did you mean {' or '.join([*several.values()][::-1][:3])}?" if near else ""
+    )
 
 
 def _fail(message: str, code: int) -> NoReturn:

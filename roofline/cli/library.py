@@ -6,16 +6,19 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from roofline import files
 from roofline.blocks.model_files import load_model
 from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.cli.tables import print_answer
 from roofline.documents import dump_json, envelope
 from roofline.errors import RooflineError, SpecError, UnknownNameError
 from roofline.predict.parameters import count_parameters, kv_bytes_per_token, state_bytes_per_sequence, windows
 from roofline.specs.library import Input, ids, load_hardware
-from roofline.text import clean
+from roofline.text import NO_BREAK, Answer, Table, clean
 
 if TYPE_CHECKING:
     from roofline.specs.library import Input, Kind
@@ -41,18 +44,60 @@ def show_as(result: Result, name: str, out: Output) -> None:
     out.emit(Result(result.document, result.rows, shows[name], result.formats))
 
 
+SearchOption = Annotated[
+    str | None,
+    typer.Option("--search", metavar="TEXT", help="List only entries whose id or title contains TEXT.", show_default=False),
+]
+
+
+def matching(rows: Rows, search: str | None) -> Rows:
+    """Return the rows whose id or title has a text, whatever its case; all rows for None."""
+    text = (search or "").lower()
+    return [row for row in rows if text in row["id"].lower() or text in row["title"].lower()]
+
+
+def print_list(
+    kind: Kind, groups: list[tuple[str, str]], table: Table, notes: list[str], search: str | None, verbosity: int
+) -> None:
+    """Print what is known of a kind: names in groups, or the table of figures.
+
+    Args:
+        kind: models or hardware.
+        groups: group and name of each entry.
+        table: figures of each entry.
+        notes: sentences that come last.
+        search: the text that all names have: the table is shown where it fits on a screen.
+        verbosity: above 0, the table is shown in any case.
+    """
+    one, several = _NOUNS[kind]
+    head = f"{len(groups):,} {one if len(groups) == 1 else several}"
+    by_group: dict[str, list[str]] = {}
+    for group, name in groups:
+        by_group.setdefault(group, []).append(name.replace(" ", NO_BREAK))
+    names = tuple((group, ", ".join(by_group[group])) for group in sorted(by_group, key=str.lower))
+    short = search is not None and len(table.rows) <= _FITTING
+    more = [] if short else [f"Figures: -v{'' if search else ' or --search TEXT'}"]
+    answer = Answer(
+        title=head if search is None else f"{head} with {search!r} in the name",
+        brief=(table if short else names,),
+        details=(table,),
+        notes=tuple(("Note", note) for note in notes),
+        hint="    ".join([*more, f"Show one: roofline {kind} show ID"]),
+    )
+    print_answer(answer, verbosity)
+
+
+_NOUNS = {"models": ("model", "models"), "hardware": ("accelerator or node", "accelerators and nodes")}
+_FITTING = 20
+"""Rows of a table of figures that fit on a screen."""
+
+
 def shadowing(inputs: Iterable[Input]) -> list[str]:
     """A note that names the shipped ids replaced by files of the user's own; an empty list if there are none."""
     from roofline.specs.library import shadowed
 
     listed = [f"{entry.name} is {entry.path}" for entry in inputs if shadowed(entry.path) is not None]
     return [f"instead of shipped files, by ROOFLINE_PATH: {', '.join(listed)}"] if listed else []
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines to stdout, each cleaned."""
-    for line in lines:
-        write_stdout(clean(line))
 
 
 def check_files(kind: Kind, names: list[str], out: Output) -> int:
@@ -81,7 +126,7 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
 
     def show() -> None:
         noun = "model" if kind == "models" else kind
-        write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {noun} file{'s are' if len(rows) != 1 else ' is'} right")
+        write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {noun} file{'s are' if len(rows) != 1 else ' is'} valid")
         for row in rows:
             if "checkpoint" in row:
                 write_stdout(clean(_comparison(row), keep_lines=True))

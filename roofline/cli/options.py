@@ -5,14 +5,15 @@ stay text, which the request reads with its units.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from roofline.cli.output import Output
+from roofline.cli.help import OUTPUT
+from roofline.cli.output import FIGURE_SUFFIXES, TABLES, Output
 from roofline.predict.options import OPTIONS, Option, of_groups
 
 Options = dict[str, Any]
@@ -21,26 +22,64 @@ Options = dict[str, Any]
 
 def complete_models(incomplete: str) -> list[str]:
     """Ids of models that begin with a text, for shell completion."""
-    return _ids("models", incomplete)
+    return _beginning(_names("models"), incomplete)
 
 
 def complete_hardware(incomplete: str) -> list[str]:
-    """Ids of hardware that begin with a text, for shell completion."""
-    return _ids("hardware", incomplete)
+    """Ids of hardware that begin with a text, after the commas of a list, for shell completion."""
+    return _beginning(_names("hardware"), incomplete)
 
 
-def _ids(kind: str, incomplete: str) -> list[str]:
+def complete_subjects(context: typer.Context, incomplete: str) -> list[str]:
+    """Quantities of `explain`, and the paths of the model's operators, that begin with a text, for shell completion."""
     from roofline.errors import RooflineError
-    from roofline.specs.library import ids
+    from roofline.predict.explain.explain import QUANTITIES, subjects
+
+    if known := _beginning(QUANTITIES, incomplete):
+        return known
+    try:
+        return _beginning(subjects(context.params["model"]), incomplete)
+    except (KeyError, RooflineError):  # of the model: the command itself will report it
+        return []
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+
+
+def _names(kind: str) -> list[str]:
+    """Names of a kind that an option completes."""
+    from roofline.errors import RooflineError
+    from roofline.specs.library import engine_names, fit_files, ids
 
     try:
-        known = ids("models" if kind == "models" else "hardware")
+        match kind:
+            case "models":
+                return list(ids("models"))
+            case "hardware":
+                return list(ids("hardware"))
+            case "engines":
+                return engine_names()
+            case "backends":
+                return sorted({path.stem for paths in fit_files().values() for path in paths})
+            case "dtypes":
+                from roofline.dtypes import FORMATS
+
+                return list(FORMATS)
+            case _:
+                from roofline.specs.quantization import schemes
+
+                return [*schemes(), "none"]
     except RooflineError:  # of ROOFLINE_PATH: the command itself will report it
         return []
-    return [name for name in known if name.startswith(incomplete)]
 
 
-_COMPLETIONS = {"models": complete_models, "hardware": complete_hardware}
+def _completion(option: Option) -> Callable[[str], list[str]] | None:
+    """What the shell completes the value of an option with."""
+    if option.choices:
+        return lambda incomplete: _beginning(option.choices, incomplete)
+    return (lambda incomplete: _beginning(_names(option.completes), incomplete)) if option.completes else None
 
 
 def own(*names: str, text: str, panel: str | None = None, metavar: str | None = None) -> Any:
@@ -48,44 +87,72 @@ def own(*names: str, text: str, panel: str | None = None, metavar: str | None = 
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
 
 
-def hardware_option(text: str, *, show_default: bool = True) -> Any:
+def hardware_option(
+    text: str = "Accelerator or node: id, YAML file, or a count and an id, such as 8xh100-sxm.", *, show_default: bool = True
+) -> Any:
     """The Typer option `--hardware` with a help text."""
     return typer.Option(
         "--hardware", "-H", metavar="HW", help=text, autocompletion=complete_hardware, show_default=show_default
     )
 
 
-def model_argument(text: str = "Id, YAML file, config.json or its folder, or org/name.", metavar: str = "MODEL") -> Any:
+def model_argument(
+    text: str = "Model: id, YAML file, config.json or its folder, or Hugging Face repository (org/name).",
+    metavar: str = "MODEL",
+) -> Any:
     """A Typer argument that names a model."""
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete_models)
 
 
 ModelArgument = Annotated[str, model_argument()]
-HardwareOption = Annotated[str, hardware_option("Id or YAML file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE; its suffix says the format.", dir_okay=True),
+HardwareOption = Annotated[str, hardware_option()]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=OUTPUT)]
+
+
+def output_option(formats: Iterable[str]) -> Any:
+    """The Typer option `--output` of a command that writes these formats."""
+    text = f"Write to FILE ({', '.join(sorted(set(formats)))})."
+    return typer.Option("--output", "-o", metavar="FILE", help=text, dir_okay=True, rich_help_panel=OUTPUT)
+
+
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Suppress everything on stderr except errors.", rich_help_panel=OUTPUT)
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages on stderr but errors.")]
 TtftLimit = Annotated[
-    str | None, own("--ttft", text='First token of a prompt alone within "500 ms".', panel="Objectives", metavar="TIME")
+    str | None, own("--ttft", text='Limit on the time to first token of a single prompt, such as "500 ms".', metavar="TIME")
 ]
-TpotLimit = Annotated[str | None, own("--tpot", text='Each further token within "50 ms".', panel="Objectives", metavar="TIME")]
-_OUTPUT: dict[str, Any] = {"json": JsonOption, "output": OutputOption, "quiet": QuietOption}
-_OUTPUT_DEFAULTS = {"json": False, "output": None, "quiet": False}
+TpotLimit = Annotated[str | None, own("--tpot", text='Limit on the time per output token, such as "50 ms".', metavar="TIME")]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "--verbose", "-v", count=True, show_default=False, help="Print full tables; -vv also lists all assumptions.",
+        rich_help_panel=OUTPUT,
+    ),
+]  # fmt: skip
+_OUTPUT_DEFAULTS: dict[str, Any] = {"json": False, "output": None, "verbose": 0, "quiet": False}
+
+
+def figure_option(names: Sequence[str]) -> Any:
+    """The Typer option `--figure` of a command whose result has figures of these names."""
+    text = f"Figure that -o writes: {', '.join(names)}. Default: the first."
+    whole = [name for name in names if "*" not in name]
+    return typer.Option(
+        "--figure", metavar="NAME", help=text, rich_help_panel=OUTPUT, show_default=False,
+        autocompletion=lambda incomplete: _beginning(whole, incomplete),
+    )  # fmt: skip
 
 
 def flag(option: Option) -> Any:
     """An option of the schema as an annotated type for Typer."""
+    group = None if option.common else option.group
     if option.kind == "flag":
         names = f"{option.flag}/--{option.off}" if option.off else option.flag
-        return Annotated[bool, typer.Option(names, help=option.text, rich_help_panel=option.group)]
+        return Annotated[bool, typer.Option(names, *option.flags[1:], help=option.text, rich_help_panel=group)]
     return Annotated[
         list[str] | None if option.repeated else str | None,
         typer.Option(
-            *option.flags, help=option.text, metavar=option.metavar, rich_help_panel=option.group, show_default=False,
-            autocompletion=_COMPLETIONS[option.completes] if option.completes else None,
+            *option.flags, help=option.text, metavar=option.metavar, rich_help_panel=group, show_default=False,
+            autocompletion=_completion(option),
         ),
     ]  # fmt: skip
 
@@ -96,19 +163,34 @@ def takes(
     first: Iterable[Option] = (),
     without: Iterable[str] = (),
     changed: Iterable[Option] = (),
+    figures: Sequence[str] = (),
+    formats: Iterable[str] = (),
+    tables: bool = True,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that gives a command the flags that several commands have.
 
     Its parameter `options` becomes the flags of some groups of the schema: the command gets those that were given, by name, and
-    those that are on by default. Its parameter `out` becomes `--json`, `--output` and `--quiet`: the command gets an `Output`.
+    those that are on by default. Its parameter `out` becomes `--json`, `--output`, `--verbose` and
+    `--quiet`, and `--figure` where there are figures: the command gets an `Output`.
 
     Args:
         groups: of the schema.
         first: options that the command has besides, before these.
         without: options of these groups that the command does not have.
         changed: options that mean something else to this command, or that it has besides, after these.
+        figures: names of the figures that a result of the command can have; one that ends in `*` stands for several.
+        formats: extensions of files that the command writes besides JSON, tables and figures.
+        tables: whether it writes its rows as a table.
     """
     listed = {entry.name: entry for entry in (*first, *of_groups(tuple(groups), tuple(without)), *changed)}
+    written = (".json", *(TABLES if tables else ()), *formats, *(FIGURE_SUFFIXES if figures else ()))
+    outputs = {
+        "json": JsonOption,
+        "output": Annotated[Path | None, output_option(written)],
+        "verbose": VerboseOption,
+        "quiet": QuietOption,
+        **({"figure": Annotated[str | None, figure_option(figures)]} if figures else {}),
+    }
     switches = [name for name, entry in listed.items() if entry.off]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +200,7 @@ def takes(
             if parameter.name == "options":
                 parameters += [_keyword(name, flag(entry), _default(entry)) for name, entry in listed.items()]
             elif parameter.name == "out":
-                parameters += [_keyword(name, annotation, _OUTPUT_DEFAULTS[name]) for name, annotation in _OUTPUT.items()]
+                parameters += [_keyword(name, kind, _OUTPUT_DEFAULTS.get(name)) for name, kind in outputs.items()]
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -127,7 +209,10 @@ def takes(
                 chosen = {name: values.pop(name) for name in listed}
                 values["options"] = given(chosen) | {name: chosen[name] for name in switches}
             if "out" in own_parameters:
-                values["out"] = Output(values.pop("json"), values.pop("output"), values.pop("quiet"))
+                out = Output(*(values.pop(name, None) for name in ("json", "output", "quiet", "verbose", "figure")))
+                if figures:
+                    out.check_figure(figures)
+                values["out"] = out
             return command(**values)
 
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
@@ -138,7 +223,7 @@ def takes(
     return decorate
 
 
-def _keyword(name: str, annotation: Any, default: bool | None) -> inspect.Parameter:
+def _keyword(name: str, annotation: Any, default: bool | int | None) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -160,11 +245,21 @@ def given(values: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
     }
 
 
+def several(values: Iterable[str] | None) -> list[str]:
+    """Values of an option that may be repeated, each of which may hold several separated by commas."""
+    return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
+
+
 def command_line(command: str, model: str, hardware: str, options: Mapping[str, Any], without: Iterable[str] = ()) -> str:
     """The shell command that runs `command` again with the same model, hardware and options."""
+    return invocation(command, (model,), {"hardware": hardware, **options}, without)
+
+
+def invocation(command: str, arguments: Iterable[str], options: Mapping[str, Any], without: Iterable[str] = ()) -> str:
+    """The shell command that runs `command` with these arguments and options; those in `without` are left out."""
     from roofline.predict.engine_command import shell_line
 
-    line = ["roofline", command, model, "--hardware", hardware]
+    line = ["roofline", command, *arguments]
     for name, value in options.items():
         flag_name = f"--{name.replace('_', '-')}"
         if name == "pinned":

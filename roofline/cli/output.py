@@ -5,22 +5,28 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.documents import DATA_VERSION, __version__, dump_json
-from roofline.errors import InputError, MissingExtraError
+from roofline.errors import InputError, MissingExtraError, UnknownNameError
 from roofline.text import clean, csv_cell, markdown_cell
 
 if TYPE_CHECKING:
     from roofline.specs.library import Input
 
 Rows = list[dict[str, Any]]
+FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
+"""Formats of a figure; all but the first need an extra."""
 
+TABLES = (".csv", ".md", ".parquet")
+"""Formats of a result that has rows."""
 _EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
@@ -34,21 +40,27 @@ class Result:
         rows: makes the rows of CSV, Markdown and Parquet; None if the result has none.
         show: prints what a person reads.
         formats: writers of further file formats, by suffix.
+        figures: returns what its figures are made of: a result of the Python API, a sweep or a page; None if it has none.
     """
 
     document: dict[str, Any]
     rows: Callable[[], Rows] | None
     show: Callable[[], None]
     formats: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    figures: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The flags `--json`, `--output` and `--quiet` of a command."""
+    """The flags `--json`, `--output`, `--quiet`, `--verbose` and `--figure` of a command."""
 
     json: bool
     file: Path | None
     quiet: bool
+    verbosity: int = 0
+    """0: an answer on one screen; 1: its tables in full; 2: every assumption as well."""
+    figure: str | None = None
+    """The name of the figure to write; None: the first."""
 
     def emit(self, result: Result) -> None:
         """Write a result in the form that the flags name: a file, JSON, or text.
@@ -58,12 +70,48 @@ class Output:
         """
         if self.file is not None:
             formats = {".json": lambda: dump_json(result.document) + "\n", **result.formats}
-            write_file(self.file, formats, result.rows)
+            write_file(self.file, formats | self.figure_writers(result), result.rows)
             self.note(f"wrote {self.file}")
         if self.json:
             write_stdout(dump_json(result.document))
         elif self.file is None:
             result.show()
+
+    def figure_writers(self, result: Result) -> dict[str, Callable[[], bytes]]:
+        """Return writers of the figure that `--figure` names, by suffix; none of a result without figures."""
+        if result.figures is None:
+            return {}
+        source = result.figures
+
+        def content(suffix: str) -> bytes:
+            from roofline.report.figure_files import figure_file
+            from roofline.report.figures import figures_of
+
+            figures = figures_of(source())
+            return figure_file(figures.make(self.figure), suffix, figures.about)
+
+        return {suffix: partial(content, suffix) for suffix in FIGURE_SUFFIXES}
+
+    def check_figure(self, names: Sequence[str]) -> None:
+        """Refuse what no figure can be written from, before the work is done.
+
+        Args:
+            names: of the figures of the command; one that ends in `*` stands for several.
+
+        Raises:
+            InputError: `--figure` without a file for a picture.
+            UnknownNameError: no figure of the command has this name.
+            MissingExtraError: PNG or PDF without the extra.
+        """
+        pictures = ", ".join(f"FILE{suffix}" for suffix in FIGURE_SUFFIXES[:-1]) + f" or FILE{FIGURE_SUFFIXES[-1]}"
+        if self.figure is not None and not self.has_suffix(*FIGURE_SUFFIXES):
+            raise InputError(f"--figure writes a picture: add -o {pictures}")
+        if self.figure is not None and not any(fnmatchcase(self.figure, name) for name in names):
+            raise UnknownNameError("figure", self.figure, names, list_all=True)
+        if self.has_suffix(*FIGURE_SUFFIXES[1:]):
+            from roofline.report.figure_files import check_extra
+
+            check_extra()
 
     def note(self, text: str) -> None:
         """Write a message to stderr, unless `--quiet`."""

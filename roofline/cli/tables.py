@@ -1,121 +1,110 @@
-"""Text tables and results, on a terminal (with rules), in a pipe (plain columns) and as Markdown."""
+"""Text on a screen: sentences, lines with labels, and tables, the same in a terminal and in a pipe; tables in Markdown."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from roofline.cli.output import as_markdown, write_lines, write_stdout
-from roofline.text import Table, clean, markdown_cell
+from roofline.cli.output import as_markdown, write_stdout
+from roofline.text import WIDTH, Answer, Labelled, Table, clean, markdown_cell, plain, wrapped
 
 if TYPE_CHECKING:
     from roofline.report.summary import Described
 
-_WRAPPED = ("why", "likely because", "over", "note", "source")
-"""Columns of sentences, which may be wrapped."""
-_SENTENCE = 14
-"""The smallest width of one."""
+_NARROWEST = 40
+_STYLES = {"bold": "1", "dim": "2", "good": "32", "bad": "31"}
 
 
 def is_terminal() -> bool:
-    """Whether stdout is a terminal that supports formatting."""
+    """Return whether stdout is a terminal that supports formatting."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def plain(table: Table) -> str:
-    """A table as text in aligned columns, without rules."""
-    cells = [table.columns, *table.rows]
-    widths = _widths(table)
-    lines = [table.title, *([f"  {table.note}"] if table.note else [])]
-    if not table.rows:
-        return "\n".join(lines)
-    for row in cells:
-        padded = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, table.right, strict=True)
-        )
-        lines.append(("  " + "  ".join(padded)).rstrip())
-    return "\n".join(line for line in lines if line)
+def screen_width() -> int:
+    """Return the number of columns of text: those of the terminal, at most 100; 100 in a pipe."""
+    if not is_terminal():
+        return WIDTH
+    return max(min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH), _NARROWEST)
+
+
+def write(text: str, style: str = "", *, indent: int = 0, hanging: int | None = None) -> None:
+    """Write a paragraph to stdout, wrapped at the screen's width. An empty text is an empty line.
+
+    Args:
+        text: without control characters afterwards.
+        style: "bold", "dim", "good" or "bad" on a terminal, unless NO_COLOR is set; "" for none.
+        indent: spaces before its first line.
+        hanging: spaces before its other lines; None: as the first.
+    """
+    lines = wrapped(text, screen_width(), indent, hanging) or [""]
+    if style and is_terminal() and not os.environ.get("NO_COLOR"):
+        lines = [f"\x1b[{_STYLES[style]}m{line}\x1b[0m" for line in lines]
+    write_stdout("\n".join(lines))
+
+
+def write_labelled(rows: Iterable[tuple[str, str]]) -> None:
+    """Write lines that begin with a label, whose texts begin in one column and are wrapped there."""
+    listed = list(rows)
+    width = max((len(label) for label, _ in listed), default=0)
+    for label, text in listed:
+        write(f"{label:<{width}}  {text}", indent=2, hanging=width + 4)
 
 
 def print_table(table: Table) -> None:
-    """Print a table to stdout: with rules on a terminal, in plain columns in a pipe."""
-    if not is_terminal():
-        write_stdout(clean(plain(table), keep_lines=True))
-        return
-    from rich.console import Console
+    """Print a table to stdout: at most as wide as the screen where its columns allow it."""
+    text = clean(plain(table, screen_width()), keep_lines=True)
+    if table.title and is_terminal():
+        title, _, rest = text.partition("\n")
+        write(title, "bold")
+        text = rest
+    if text:
+        write_stdout(text)
 
-    console = Console(highlight=False)
-    if table.title:
-        console.print(clean(table.title), style="bold", markup=False)
-    if table.note:
-        console.print(clean(table.note), style="dim", markup=False)
-    if min_width(table) > console.width:
-        # Lines that the terminal wraps: a drawn table would cut cells off, and half a number is a wrong one.
-        write_stdout(clean(plain(replace(table, title="", note="")), keep_lines=True))
+
+def print_assumptions(listed: Table, verbosity: int) -> None:
+    """Print assumptions to stdout, after an empty line.
+
+    Args:
+        listed: name, value, origin and reason of each.
+        verbosity: 1: all but the defaults; 2: all.
+    """
+    write("")
+    rows = [row for row in listed.rows if verbosity > 1 or row[2] != "default"]
+    counted = f": {len(rows) or 'none'} besides the defaults; all {len(listed.rows)}: -vv"
+    write(f"Assumptions{'' if verbosity > 1 else counted}", "bold")
+    write_labelled((name, " · ".join(filter(None, (value, origin, why)))) for name, value, origin, why in rows)
+
+
+def print_answer(answer: Answer, verbosity: int = 0) -> None:
+    """Print the answer of a command to stdout: at verbosity 0 on one screen, above with its tables and assumptions."""
+    style = "" if answer.passed is None else "good" if answer.passed else "bad"
+    write(answer.title, "bold" if answer.verdict or not style else style)
+    if answer.settings:
+        write(answer.settings, "dim")
+    if answer.verdict:
+        write("")
+        write(answer.verdict, style)
+    for part in (*answer.parts, *(answer.details if verbosity else answer.brief), answer.notes):
+        if part:
+            write("")
+            _print_part(part)
+    if verbosity and answer.assumptions is not None:
+        print_assumptions(answer.assumptions, verbosity)
+    elif not verbosity and answer.hint:
+        write("")
+        write(answer.hint, "dim", indent=2)
+
+
+def _print_part(part: Table | Labelled | str) -> None:
+    if isinstance(part, Table):
+        print_table(part)
+    elif isinstance(part, str):
+        write_stdout(clean(part, keep_lines=True))
     else:
-        console.print(drawn(table))
-
-
-def _print_tables(tables: Iterable[Table]) -> None:
-    """Print tables to stdout, in a pipe with an empty line after each."""
-    for table in tables:
-        print_table(table)
-        if not sys.stdout.isatty():
-            write_stdout("\n")
-
-
-def _widths(table: Table) -> list[int]:
-    return [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
-
-
-def min_width(table: Table) -> int:
-    """Terminal columns that a drawn table takes at least."""
-    widths = _widths(table)
-    least = (min(width, _SENTENCE) if name in _WRAPPED else width for name, width in zip(table.columns, widths, strict=True))
-    return sum(least) + 2 * len(widths)
-
-
-def drawn(table: Table, marks: dict[str, str] | None = None) -> Any:
-    """A table as an object of rich. `marks` are signs before rows, by the text of their first cell."""
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for name, right in zip(table.columns, table.right, strict=True):
-        rich_table.add_column(name, justify="right" if right else "left", no_wrap=name not in _WRAPPED, overflow="fold")
-    colours = {"compute": "red", "memory": "cyan", "link": "magenta", "assumed": "yellow", "given": "green"}
-    for row in table.rows:
-        cells = [Text(clean(cell), style=colours.get(cell, "")) for cell in row]
-        if marks and row[0] in marks:
-            cells[0] = Text.assemble((f"{marks[row[0]]} ", "bold"), clean(row[0]))
-        elif marks:
-            cells[0] = Text(f"  {clean(row[0])}")
-        rich_table.add_row(*cells)
-    return rich_table
-
-
-def print_assumptions(listed: Table) -> None:
-    """Print assumptions to stdout; on a terminal without the defaults, which are only counted."""
-    terminal = sys.stdout.isatty()
-    rows = tuple(row for row in listed.rows if not terminal or row[2] != "default")
-    if rows:
-        print_table(replace(listed, rows=rows))
-    if terminal:
-        write_stdout(f"{len(listed.rows) - len(rows)} defaults are listed with --json, with -o FILE.md and in a pipe.")
-
-
-def print_described(result: Described, sentences: Sequence[str], tables: Iterable[Table]) -> None:
-    """Print a result to stdout: title, sentences, tables, assumptions."""
-    from roofline.report import summary
-
-    write_lines([summary.headline(result), summary.subtitle(result), "", *sentences, ""])
-    _print_tables(tables)
-    print_assumptions(summary.assumptions_table(result))
+        write_labelled(part)
 
 
 def markdown_described(result: Described, sentences: Iterable[str], tables: Iterable[Table]) -> str:

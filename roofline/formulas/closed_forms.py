@@ -110,6 +110,28 @@ def critical_batch() -> Expr:
     return solution
 
 
+def critical_tensor_parallel(seconds: Expr, sent: Expr, rate: Expr) -> Expr:
+    """Return the tensor-parallel size at which all-reduces take as long as the work that the devices share.
+
+    Work of T seconds on one device takes T/t on t of them. A ring all-reduce of S bytes sends 2 (t - 1)/t S from each device.
+    Both are equal at t = 1 + T W/(2 S): more devices make the links the slower part.
+
+    Args:
+        seconds: T, of the shared work on one device.
+        sent: S, bytes of the tensors that are summed, all all-reduces together.
+        rate: W, bytes/s of a device's links in one direction.
+
+    An MLP of two matrices (d_ff = 28,672) with one all-reduce on TPU v5p: 4 B d d_ff FLOP, 2 B d bytes. The book neglects
+    that a device's own piece is not sent, which is the 1, and finds 28,672 x 2/2,550 = 22 for two axes of 180 GB/s:
+
+    >>> f"{critical_tensor_parallel(4 * 8192 * 28672 / 459e12, 2 * 8192, 2 * 180e9):.2f}"
+    '23.49'
+
+    Source: Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/training (tensor parallelism).
+    """
+    return 1 + seconds * rate / (2 * sent)
+
+
 def context_where_kv_overtakes_weights(
     weight_bytes: Expr, layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr
 ) -> Expr | None:

@@ -7,11 +7,14 @@ from typing import Any
 
 import sympy
 
+from roofline import formatting
 from roofline.formulas.layout import Piece, Precedence, Style, Writer, layout
 from roofline.formulas.symbolic import described, symbol
 from roofline.numeric import Expr
 from roofline.symbols import BY_NAME
 
+_GROUPED = 5
+"""Digits of a whole number beyond which text has them in groups."""
 _GREEK = {"beta": "β"}
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -20,11 +23,28 @@ def _raised(base: str, exponent: str) -> str:
     return base + exponent.translate(_SUPERSCRIPTS) if exponent.isdigit() else f"{base}^{exponent}"
 
 
+def power_of_ten(value: float) -> int:
+    """Return the exponent of a whole power of ten from 100,000 on; 0 for other numbers.
+
+    >>> power_of_ten(10**6), power_of_ten(3 * 10**6), power_of_ten(1000)
+    (6, 0, 0)
+    """
+    digits = number(value)
+    return len(digits) - 1 if len(digits) > 5 and digits == "1" + "0" * (len(digits) - 1) else 0
+
+
 def _in_text(value: float) -> Piece:
-    return number(value), Precedence.PRODUCT if value < 0 else Precedence.ATOM
+    if exponent := power_of_ten(value):
+        return _raised("10", str(exponent)), Precedence.POWER
+    written = number(value)
+    if len(written) > _GROUPED and written.isdigit():
+        written = f"{int(written):,}"
+    return written, Precedence.PRODUCT if value < 0 else Precedence.ATOM
 
 
 def _in_latex(value: float) -> Piece:
+    if exponent := power_of_ten(value):
+        return f"10^{{{exponent}}}", Precedence.POWER
     text = number(value, as_latex=True)
     return text, Precedence.PRODUCT if value < 0 or r"\cdot" in text else Precedence.ATOM
 
@@ -112,10 +132,29 @@ def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: boo
     >>> from roofline.formulas.symbolic import symbol
     >>> substituted(2 * symbol("n_kv") * symbol("d_head"), {symbol("n_kv"): 8, symbol("d_head"): 128})
     '2·8·128'
+    >>> substituted(symbol("P") / symbol("beta"), {symbol("P"): 312e12, symbol("beta"): 2039e9})
+    '312 TFLOP/s / 2.039 TB/s'
     """
     style = _LATEX if as_latex else _TEXT
     times = r" \cdot " if as_latex else "·"  # between digits a thin space would read as one number
-    return Writer(style, lambda variable: style.number(values[variable]), times).write(layout(expr))
+
+    def written(variable: sympy.Symbol) -> Piece:
+        amount = formatting.in_formula(values[variable], described(variable).unit)
+        if not amount:
+            return style.number(values[variable])
+        return with_units(amount) if as_latex else amount, Precedence.ATOM if values[variable] >= 0 else Precedence.PRODUCT
+
+    return Writer(style, written, times).write(layout(expr))
+
+
+def with_units(amount: str) -> str:
+    r"""Return an amount in LaTeX, its unit upright.
+
+    >>> with_units("312 TFLOP/s"), with_units("3.5 µs")
+    ('312\\,\\mathrm{TFLOP/s}', '3.5\\,\\mathrm{\\mu s}')
+    """
+    digits, _, unit = amount.replace(",", "{,}").replace("µ", r"\mu ").partition(" ")
+    return rf"{digits}\,\mathrm{{{unit}}}"
 
 
 def number(value: Any, *, as_latex: bool = False) -> str:

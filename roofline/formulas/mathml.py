@@ -14,7 +14,8 @@ from unicodedata import lookup
 
 import sympy
 
-from roofline.formulas.latex import named, number
+from roofline import formatting
+from roofline.formulas.latex import named, number, power_of_ten
 from roofline.formulas.layout import Piece, Precedence, Style, Writer, layout
 from roofline.formulas.symbolic import described
 from roofline.numeric import Expr
@@ -41,6 +42,8 @@ def _function(name: str) -> tuple[str, str]:
 
 
 def _number(value: float) -> Piece:
+    if tens := power_of_ten(value):
+        return f"<msup><mn>10</mn><mn>{tens}</mn></msup>", Precedence.POWER
     mantissa, _, exponent = spaced(abs(value)).partition("e")
     digits = f"<mn>{mantissa}</mn>"
     if exponent:
@@ -48,6 +51,23 @@ def _number(value: float) -> Piece:
     if value < 0:
         digits = _sign(_MINUS) + digits
     return digits, Precedence.PRODUCT if value < 0 or exponent else Precedence.ATOM
+
+
+def _substituted(value: float, unit: str) -> Piece:
+    amount = formatting.in_formula(value, unit)
+    if not amount:
+        return _number(value)
+    return f"<mn>{amount}</mn>", Precedence.ATOM if value >= 0 else Precedence.PRODUCT
+
+
+def written(value: float, unit: str) -> str:
+    """A number as it is in a formula, for a table or a sentence: with its unit where that has one, else spaced.
+
+    >>> written(312e12, "FLOP/s"), written(14336, "elements").replace("\u202f", " ")
+    ('312 TFLOP/s', '14 336')
+    """
+    amount = formatting.in_formula(value, unit)
+    return spaced(value) if amount == "" else amount
 
 
 def spaced(value: float) -> str:
@@ -101,7 +121,7 @@ def substituted_mathml(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> str:
     >>> substituted_mathml(2 * symbol("n_kv"), {symbol("n_kv"): 8})
     '<math><mn>2</mn><mo>⋅</mo><mn>8</mn></math>'
     """
-    return _math(Writer(_STYLE, lambda variable: _number(values[variable]), _sign(_DOT)), expr)
+    return _math(Writer(_STYLE, lambda variable: _substituted(values[variable], described(variable).unit), _sign(_DOT)), expr)
 
 
 def symbol_mathml(text: str) -> str:

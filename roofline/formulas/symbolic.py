@@ -47,7 +47,7 @@ class Name:
     latex: str
     meaning: str
     unit: str
-    order: int
+    order: float
     """Place in the nomenclature, by which the factors of a product are ordered."""
 
 
@@ -64,6 +64,10 @@ class _Symbol(sympy.Symbol):  # type: ignore[misc]  # sympy has no types
         made: Self = sympy.Symbol.__xnew__(cls, name, **assumptions)
         made.description = description
         return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, Name], dict[str, bool]]:
+        """For pickle and copy: SymPy's own knows the name alone."""
+        return (self.name, self.description), self._assumptions_orig
 
     def _hashable_content(self) -> tuple[Any, ...]:
         one = self.description
@@ -99,7 +103,9 @@ def symbol(name: str, variant: str = "") -> sympy.Symbol:
 
 
 @cache
-def quantity(name: str, latex: str, unit: str, meaning: str, *, signed: bool = False) -> sympy.Symbol:
+def quantity(
+    name: str, latex: str, unit: str, meaning: str, *, signed: bool = False, order: float | None = None
+) -> sympy.Symbol:
     """Return a symbol for the use of one explanation, outside the nomenclature (bytes of all weights, say).
 
     Args:
@@ -108,8 +114,10 @@ def quantity(name: str, latex: str, unit: str, meaning: str, *, signed: bool = F
         unit: such as "bytes".
         meaning: in words.
         signed: whether it can be negative.
+        order: its place in products, where that of the nomenclature begins at 0; None: behind the nomenclature.
     """
-    return _new(name, Name(latex, meaning, unit, len(BY_NAME)), **{"real" if signed else "positive": True})
+    place = len(BY_NAME) if order is None else order
+    return _new(name, Name(latex, meaning, unit, place), **{"real" if signed else "positive": True})
 
 
 def _new(name: str, description: Name, **assumptions: bool) -> sympy.Symbol:

@@ -349,7 +349,7 @@ class _Builder:
         each, chosen = self.deployment.expert_tensor_size, self.deployment
         exchange = AllToAll(
             elements=sent, world=self.ep, stride=each, copies=copies, routing=routing, dtypes=self.vector,
-            low_latency=all(segment.decode for segment in self.step),
+            low_latency=self._low_latency,
         )  # fmt: skip
         out, back = self._in_dtype(chosen.dispatch_dtype), self._in_dtype(chosen.combine_dtype)
         collectives: dict[str, Operator] = {}
@@ -365,6 +365,12 @@ class _Builder:
             if block.has_shared_experts:
                 collectives |= {f"shared/{name}": op for name, op in self._summed().items()}
         return collectives
+
+    @property
+    def _low_latency(self) -> bool:
+        """Whether tokens are sent with kernels of low latency; of a mixed step only if the deployment says so."""
+        mode = self.deployment.deepep_mode
+        return all(segment.decode for segment in self.step) if mode == "auto" else mode == "low_latency"
 
     def _in_dtype(self, name: str | None) -> Dtypes:
         """Formats of what is exchanged. NB: scales of fp8, one for each 128 elements in DeepEP, are not counted."""

@@ -32,7 +32,7 @@ from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import PhaseName, ResolvedRequest
-from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase
+from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase, RequestTimes
 from roofline.predict.timing import (
     Parts,
     pipeline,
@@ -82,6 +82,7 @@ def run(request: ResolvedRequest) -> Analysis:
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
+    served = request_times(request, timed=show_times)
     assumptions = (*request.assumptions, *estimate_notes(request, [step for _, step in request.workload.steps]))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
@@ -91,7 +92,7 @@ def run(request: ResolvedRequest) -> Analysis:
         deployment=_deployment(request),
         memory=memory,
         phases=phases,
-        request=request_times(request, timed=show_times),
+        request=None if served is None else RequestTimes(served["ttft_s"], served["tpot_s"], served["e2e_s"]),
         limits=_limits(request),
         assumptions=assumptions,
         query=request.query,
@@ -124,6 +125,7 @@ def _hardware(request: ResolvedRequest) -> dict[str, Any]:
         "accelerator": hardware.accelerator.name,
         "accelerator_title": hardware.accelerator.title,
         "devices": request.deployment.devices,
+        **({"devices_per_node": hardware.node.count} if hardware.node is not None else {}),
         "peak_flops": hardware.peaks,
         "vector_flops": hardware.vector_peak,
         "bandwidth": hardware.bandwidth,
@@ -201,6 +203,7 @@ def _memory(request: ResolvedRequest) -> Memory:
         capacity_bytes=model.capacity,
         budget_bytes=part.budget_of(step),
         weights_bytes=part.weights_bytes,
+        tower_bytes=part.tower_bytes,
         kv_bytes_per_token=part.kv_bytes_per_token,
         kv_bytes_per_sequence={
             "mathematical": part.kv_bytes(length, allocated=False),
@@ -280,9 +283,15 @@ def _overlap(
 ) -> OperatorResult:
     """What microbatches that overlap hide, below 0, and in the estimate the second reading of weights, above: the step less its
     operators one after another."""
-    shorter = bound - sum(op.times.bound for op in operators)
-    known = None if time is None else time.seconds - sum(op.time.estimate or 0.0 for op in operators)
+    shorter = _less(bound, sum(op.times.bound for op in operators))
+    known = None if time is None else _less(time.seconds, sum(op.time.estimate or 0.0 for op in operators))
     return _term("microbatch_overlap", shorter, known, request)
+
+
+def _less(whole: float, parts: float) -> float:
+    """A whole less its parts; 0 where only their rounding differs."""
+    difference = whole - parts
+    return 0.0 if abs(difference) < 1e-12 * whole else difference
 
 
 def _term(path: str, bound: float, seconds: float | None, request: ResolvedRequest) -> OperatorResult:

@@ -11,7 +11,7 @@ from roofline.dtypes import Precision
 from roofline.formatting import percent
 from roofline.graph.sharding import communication_groups, replicated_dimensions, states
 from roofline.operators.grouped_gemm import expert_load_imbalance
-from roofline.predict.efficiency.estimate import Estimator, beyond, weights_alone
+from roofline.predict.efficiency.estimate import Estimator, beyond, from_measured_world, weights_alone
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
 from roofline.predict.efficiency.kernels import Kernel
 from roofline.predict.memory import MemoryModel
@@ -23,6 +23,9 @@ from roofline.specs.source import Assumption, Origin
 
 MODEL = "model."
 """What the names of assumptions about the model itself begin with."""
+
+PARTS = f"{MODEL}parts"
+"""The assumption that parts of a multimodal model are not counted."""
 
 _WHY = {
     ("mask", "causal"): "attention computes only the pairs that the mask lets through",
@@ -45,8 +48,14 @@ _FUSION = (
 
 
 def reading(model: Model) -> list[Assumption]:
-    """Return the choices that a model's config.json leaves open."""
-    return [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
+    """Return the choices that a model's config.json leaves open, and the parts of a multimodal model that are not counted."""
+    notes = [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
+    if towers := [
+        f"{name.replace('_', ' ')} ({formatting.fixed(size, '', 3)} parameters)" for name, size in model.towers.items()
+    ]:
+        why = f"not counted: the time of the {' and the '.join(towers)}; their weights are in memory"
+        notes.append(Assumption(PARTS, "language model alone", "assumed", why))
+    return notes
 
 
 def shadowing(inputs: Iterable[Input]) -> list[Assumption]:
@@ -164,6 +173,7 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
         why += "; the interval holds those of other backends too"
     notes = [Assumption("backend", backend or DEFAULT, "given" if backend else "default", why)]
     outside: dict[str, dict[str, float]] = {}
+    ranks: dict[str, set[int]] = {}
     used: dict[str, Fitted] = {}
     pairs: list[tuple[Kernel, Fitted]] = []
     unmeasured: list[str] = []
@@ -174,6 +184,8 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
             continue
         used[kernel.op] = fitted
         pairs.append((kernel, fitted))
+        if from_measured_world(fitted, kernel.operators):
+            ranks.setdefault(kernel.op, set()).add(int(next(iter(kernel.operators.values())).dims()["world"]))
         for name, doublings in beyond(fitted, kernel.operators).items():
             if doublings > NOTED_DOUBLINGS:
                 most = outside.setdefault(kernel.op, {})
@@ -182,9 +194,10 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
     widened = {kernel.op for kernel, fitted in pairs if weights_alone(kernel.op, fitted, kernel.operators)[1]}
     for op, fitted in sorted(used.items()):
         origin = "transferred" if op in other_hosts else _ORIGINS.get(fitted.origin, "default")
-        why = _fit_quality(op, fitted, outside.get(op), another_host=op in other_hosts)
+        why = _fit_quality(op, fitted, outside.get(op), ranks.get(op, set()), another_host=op in other_hosts)
         why += _WIDENED if op in widened else ""
-        notes.append(Assumption(f"fit.{op}", fitted.source, origin, why))
+        held = fitted.family.held_out if origin == "default" else None
+        notes.append(Assumption(f"fit.{op}", fitted.source, origin, why, held.median_ape if held else None))
     if unmeasured:
         why = "no kernel like it was measured: a launch, then compute, memory and link times in turn; within a factor of 3"
         notes.append(Assumption("fit", ", ".join(sorted(set(unmeasured))), "assumed", why))
@@ -204,7 +217,8 @@ def engine_steps(steps: EngineSteps | None, pipeline_stages: int = 1) -> list[As
     why = f"a share of {steps.hidden:.2g} of each kernel's launch, of 2 us at most, is hidden; beside the kernels {added}"
     if (held := steps.held_out) is not None:
         why += f"; TPOT of {held.rows} serving points, each model left out in turn: median error {percent(held.median_ape, 1)}"
-    return [Assumption("engine_steps", f"{steps.engine} {', '.join(steps.versions)}".strip(), "default", why)]
+    error = None if held is None else held.median_ape
+    return [Assumption("engine_steps", f"{steps.engine} {', '.join(steps.versions)}".strip(), "default", why, error)]
 
 
 _FEW_ROWS = 50
@@ -227,7 +241,9 @@ def _prior_quality(fitted: Fitted) -> str:
     return f"nothing like it was measured on this vendor's hardware: {shares}{where}; {off}"
 
 
-def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None, *, another_host: bool = False) -> str:
+def _fit_quality(
+    op: str, fitted: Fitted, outside: dict[str, float] | None, ranks: set[int], *, another_host: bool = False
+) -> str:
     """How good a fit is, and in what way it is used beyond what it was measured on."""
     if fitted.origin == "prior":
         return _prior_quality(fitted)
@@ -249,6 +265,9 @@ def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None, *, a
     if fitted.origin not in ("fitted", "transferred"):
         other = fitted.origin if fitted.key.partition("/")[0] == op else "another kernel that moves its data alike"
         parts.append(f"of {other}: the interval is wider")
+    if ranks:
+        unmeasured, measured = (", ".join(map(str, sorted(some))) for some in (ranks, fitted.family.worlds))
+        parts.append(f"{unmeasured} ranks, of which only {measured} were measured: the interval is wider")
     if outside:
         listed = ", ".join(f"{name} by a factor of {2**doublings * ROUNDED:.3g}" for name, doublings in sorted(outside.items()))
         parts.append(f"extrapolated: {listed} outside what was measured")
@@ -287,6 +306,8 @@ def _exchange(model: Model, deployment: Deployment) -> list[Assumption]:
     for name, dtype in (("dispatch_dtype", deployment.dispatch_dtype), ("combine_dtype", deployment.combine_dtype)):
         value, origin = (dtype, "given") if dtype else ("as activations", "default")
         notes.append(Assumption(name, value, origin, sent))  # type: ignore[arg-type]  # a literal of two
+    if (mode := deployment.deepep_mode) != "auto":
+        notes.append(Assumption("deepep_mode", mode, "given", "kernels that send tokens to experts over nodes, in every step"))
     return notes
 
 

@@ -153,11 +153,9 @@ def critical_batch_why(memory: MemoryModel, hardware: Hardware, linear: float | 
         return f"from {step} sequences on compute takes the larger share; {fits} fit in memory" if fits < step else ""
     if linear is None:
         return "the linear operators never reach the ridge point"
-    states = "recurrent state, " if memory.fullest_stage.state_bytes(allocated=True) else ""
-    return (
-        f"at {context:,} cached tokens attention over the caches, {states}norms and activations stay bound by memory and grow "
-        "with the batch as fast as compute does"
-    )
+    states = ", recurrent state" if memory.fullest_stage.state_bytes(allocated=True) else ""
+    reads = f"reads of its KV cache{states} and activations"
+    return f"at a context of {context:,} tokens, each added sequence takes more time for {reads} than for compute"
 
 
 def max_batch_by_context(memory: MemoryModel, contexts: Iterable[int]) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ from roofline.operators.collectives import Collective
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import COLUMNS, RESOURCES, Grid, column
-from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
+from roofline.predict.options import DEPLOYMENT, PREFIX, DeploymentOptions, keywords
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.tiles import POINTS, Sum, listed, tiles
 from roofline.predict.timing import HIDDEN, overlapped, second_reading
@@ -43,7 +43,7 @@ PLAIN = (
 )  # fmt: skip
 ESTIMATED = ("time_estimate_s", "time_low_s", "time_high_s", "tokens_per_s_estimate")
 # Options of `analyze` that say what is run, not on what: here they are the arguments of the compiled function.
-_WORKLOAD = ("batch", "input_len", "context", "output_len", "segments", "ignore_capacity")
+_WORKLOAD = ("batch", "input_len", "context", *PREFIX, "output_len", "segments", "ignore_capacity")
 
 
 @keywords(*DEPLOYMENT)

@@ -96,6 +96,9 @@ def _parallelism(deployment: Deployment) -> list[str]:
         arguments.append("--enable-expert-parallel")
     if deployment.num_redundant_experts:
         arguments += ["--enable-eplb", "--eplb-config", f'{{"num_redundant_experts": {deployment.num_redundant_experts}}}']
+    if deployment.deepep_mode != "auto":
+        kernels = "deepep_low_latency" if deployment.deepep_mode == "low_latency" else "deepep_high_throughput"
+        arguments += ["--all2all-backend", kernels]
     if deployment.microbatch_overlap:
         arguments.append("--enable-dbo")
     if deployment.sequence_parallel:
@@ -136,6 +139,8 @@ def sglang_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     words += ["--dp-size", str(dp), "--enable-dp-attention"] if dp > 1 else []
     for flag, size in (("--pp-size", deployment.pipeline_parallel_size), ("--ep-size", deployment.expert_parallel_size)):
         words += [flag, str(size)] if size > 1 else []
+    mode = deployment.deepep_mode
+    words += ["--moe-a2a-backend", "deepep", "--deepep-mode", mode] if mode != "auto" else []
     words += ["--context-length", str(longest), "--max-running-requests", str(_sequences(request) * dp)]
     # of all ranks: each has its part of it
     words += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens * dp)]
@@ -217,6 +222,7 @@ def _trtllm_starts(request: ResolvedRequest) -> bool:
         deployment.tensor_parallel_size == 1 and deployment.expert_parallel_size == deployment.data_parallel_size
     )
     plain = not deployment.num_redundant_experts and not deployment.microbatch_overlap and not deployment.sequence_parallel
+    plain = plain and deployment.deepep_mode == "auto"  # an environment variable, TRTLLM_FORCE_ALLTOALL_METHOD
     divided = deployment.context_parallel_size * deployment.decode_context_parallel_size > 1
     return ranks and plain and not divided and request.precision.kv.name in _TRTLLM_KV
 

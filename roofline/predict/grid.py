@@ -150,7 +150,7 @@ class MemoryGrid:
     def held(self, tile: Tile) -> tuple[Expr, Expr, Expr]:
         """Return the bytes that caches and states need in a tile, the bytes left for them, and those of all else."""
         activations = cut(self._stream, tile) + self._peaks.at(tile)["bytes"]
-        weights = self.part.weights_bytes
+        weights = self.part.loaded_bytes
         left = self.part.left_bytes(weights, activations)
         return self.part.needed_bytes(cut(self.step, tile)), left, weights + self.part.deployment.reserve + activations
 
@@ -294,9 +294,9 @@ def _estimated(of: Callable[[Piece], Expr], meaning: str, needs: tuple[str, ...]
 
 _STAGE = "seconds of a step on the fullest pipeline stage"
 _STEP = "seconds of a step through all pipeline stages"
-_MEASURED = "as measured kernels and the engine take"
-_PART_OF = "8 of 10 measurements of such a step lie, in seconds"
-_PART_OF_ALL = "8 of 10 measurements of a step through all stages lie, in seconds"
+_MEASURED = "at the efficiency of measured kernels, with what the engine adds"
+_INTERVAL = "of the 80 % interval of such a step, in seconds"
+_INTERVAL_OF_ALL = "of the 80 % interval of a step through all stages, in seconds"
 _MEMORY = "weights, allocated cache and state, activations and reserve of a device of the stage with the least memory left"
 
 COLUMNS: dict[str, Column] = {
@@ -304,15 +304,15 @@ COLUMNS: dict[str, Column] = {
     "time_bound_s": Column(lambda at: at.work["bound"], f"{_STAGE}, with perfect overlap", ("bound",)),
     "time_sum_s": Column(lambda at: at.work["sum"], f"{_STAGE}, with no overlap", ("sum",)),
     "time_estimate_s": _estimated(lambda at: at.time.seconds, f"{_STAGE}, {_MEASURED}"),
-    "time_low_s": _estimated(lambda at: maximum(at.time.low, at.floor), f"from where {_PART_OF}", PARTS),
-    "time_high_s": _estimated(lambda at: at.time.high, f"up to where {_PART_OF}"),
+    "time_low_s": _estimated(lambda at: maximum(at.time.low, at.floor), f"lower end {_INTERVAL}", PARTS),
+    "time_high_s": _estimated(lambda at: at.time.high, f"upper end {_INTERVAL}"),
     "step_floor_s": Column(
         lambda at: at.floor_through, f"{_STEP}, with all operators and links of a stage overlapped: nothing is faster", PARTS
     ),
     "step_bound_s": Column(lambda at: at.through, f"{_STEP}, with perfect overlap", ("bound",)),
     "step_estimate_s": _estimated(lambda at: at.whole.seconds, f"{_STEP}, {_MEASURED}"),
-    "step_low_s": _estimated(lambda at: maximum(at.whole.low, at.floor_through), f"from where {_PART_OF_ALL}", PARTS),
-    "step_high_s": _estimated(lambda at: at.whole.high, f"up to where {_PART_OF_ALL}"),
+    "step_low_s": _estimated(lambda at: maximum(at.whole.low, at.floor_through), f"lower end {_INTERVAL_OF_ALL}", PARTS),
+    "step_high_s": _estimated(lambda at: at.whole.high, f"upper end {_INTERVAL_OF_ALL}"),
     "flops": Column(lambda at: at.work["flops"], "FLOP of a device of the fullest pipeline stage", ("flops",)),
     "bytes": Column(lambda at: at.work["bytes"], "bytes that cross the memory bus of such a device", ("bytes",)),
     "arithmetic_intensity": Column(

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from roofline.blocks.model import Model
 from roofline.documents import dump_json, envelope
 from roofline.errors import InputError
+from roofline.predict import request as requests
 from roofline.predict.analyze import estimate_basis, estimate_notes, facts, run
 from roofline.predict.batch_limits import critical_batch_linear, critical_batch_step, critical_batch_why, standard_contexts
 from roofline.predict.drafts import resolve
 from roofline.predict.duration import NO_TIMES, Duration
 from roofline.predict.memory import UNLIMITED, MemoryModel
-from roofline.predict.options import read_quantity
+from roofline.predict.options import (
+    DEPLOYMENT,
+    OPTIONS,
+    SPECULATION,
+    Count,
+    LimitsOptions,
+    Number,
+    Quantity,
+    keywords,
+    read_quantity,
+)
 from roofline.predict.request import ResolvedRequest, Workload, check_workload
-from roofline.predict.result import Analysis
+from roofline.predict.result import Analysis, CriticalBatch, Rates, rates_of
 from roofline.predict.slo import Allowed, Slo, allowed, next_token, prompt_step, without_estimate
 from roofline.predict.speculation import Speculation
 from roofline.predict.timing import pipeline
 from roofline.predict.what_if import Variant, variants
+from roofline.registry import Displayed
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Step, decode, prefill
+from roofline.specs.workload import Step, decode
 from roofline.units import parse_count
 
 Limit = Literal["memory", "compute", "slo"]
@@ -59,6 +71,31 @@ class Row:
     state_bytes_per_sequence: float
     shared_bytes: float
     """Of the former, what all sequences hold together, once."""
+
+    @property
+    def max_batch_slo(self) -> int | None:
+        """Return the largest batch that meets the SLO; None: no limit."""
+        return self.allowed.batch
+
+    @property
+    def max_batch_slo_bound(self) -> int | None:
+        """Return that batch if kernels reached the bound."""
+        return self.allowed.bound
+
+    @property
+    def ttft_s(self) -> Duration | None:
+        """Return TTFT in seconds."""
+        return self.ttft
+
+    @property
+    def tpot_s(self) -> Duration | None:
+        """Return TPOT in seconds at the limiting batch; None where that is 0 or there is none."""
+        return self.tpot if self.batch else None
+
+    @property
+    def tokens_per_s(self) -> Rates:
+        """Return tokens per second of the whole deployment at the limiting batch."""
+        return rates_of(self.batch or 0, self.tpot_s or NO_TIMES) if self.batch else Rates(None, None, None)
 
     @property
     def usable(self) -> int:
@@ -130,8 +167,8 @@ class VariantRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchLimits(Displayed):
     """Limits of the batch by context, and those of what-if variants."""
 
     inputs: dict[str, Any]
@@ -155,6 +192,11 @@ class Limits:
         """Return "estimate" if `max_batch_slo` is judged by estimates, "bound" if there are none."""
         spans = (row.tpot for row in self.rows if row.tpot is not None)
         return "bound" if all(span.estimate is None for span in spans) else "estimate"
+
+    @property
+    def critical_batch(self) -> CriticalBatch:
+        """Return the critical batch of the linear operators, and of the whole step at the longest context."""
+        return CriticalBatch(self.critical_batch_linear, self.rows[-1].critical_batch, self.critical_batch_why)
 
     @property
     def possible(self) -> bool:
@@ -202,15 +244,18 @@ class Limits:
         return rows
 
 
+@keywords(*DEPLOYMENT, SPECULATION)
 def limits(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
     *,
     context: Contexts | None = None,
-    ttft: str | float | None = None,
-    tpot: str | float | None = None,
-    **options: Any,
-) -> Limits:
+    ttft: Quantity = None,
+    tpot: Quantity = None,
+    prefix_hit: Number = None,
+    cached_prefix: Count = None,
+    **options: Unpack[LimitsOptions],
+) -> BatchLimits:
     """Return the limits of the batch at each context.
 
     Args:
@@ -220,6 +265,8 @@ def limits(
             4k and so on to the longest context of the model.
         ttft: objective for the first token of a prompt of that many tokens alone: seconds, or a text with a unit.
         tpot: objective for the time between tokens of a sequence in the batch: seconds, or a text with a unit.
+        prefix_hit: share of that prompt that is in the prefix cache; or
+        cached_prefix: the same in tokens.
         **options: those of `roofline analyze` that describe the deployment, with underscores.
 
     Returns:
@@ -236,23 +283,23 @@ def limits(
     )
     request, speculation = resolve(model, hardware, **{**options, "context": 0, "phase": "decode"})
     notes: list[Assumption] = []
-    contexts = _contexts(request, context, notes)
-    rows = tuple(_limits_at(request, length, slo, speculation) for length in contexts)
-    longest = contexts[-1]
+    hit = _prefix(prefix_hit, cached_prefix, slo, notes)
+    contexts = _contexts(request, context, notes, _tokens(cached_prefix))
+    steps = {length: None if slo.ttft is None else prompt_step(request, length, hit(length)) for length in contexts}
+    rows = tuple(_limits_at(request, length, slo, steps[length], speculation) for length in contexts)
+    never = [row.context for row in rows if row.critical_batch is None]
     linear = critical_batch_linear(request.memory, request.hardware)
     used = (*request.inputs, *request.estimator.fits.inputs.values())
-    return Limits(
+    return BatchLimits(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
         **facts(request),
         slo=slo,
         rows=rows,
         variants=tuple(_compared(request, contexts)),
         critical_batch_linear=linear,
-        critical_batch_why=""
-        if rows[-1].critical_batch is not None
-        else critical_batch_why(request.memory, request.hardware, linear, None, longest),
-        assumptions=(*_assumptions(request, slo, speculation), *notes, *estimate_notes(request, _steps(rows, slo))),
-        estimate_basis=estimate_basis(request, _steps(rows, slo)),
+        critical_batch_why=critical_batch_why(request.memory, request.hardware, linear, None, never[0]) if never else "",
+        assumptions=(*_assumptions(request, slo, speculation), *notes, *estimate_notes(request, _steps(rows, steps))),
+        estimate_basis=estimate_basis(request, _steps(rows, steps)),
         unfit=run(_at(request, contexts[0])) if rows[0].max_batch_memory == 0 else None,
     )
 
@@ -278,8 +325,11 @@ def first_of(memory: int | None, compute: int | None, slo: int | None) -> tuple[
     return min(limits, key=lambda limit: limit[1], default=None)
 
 
-def _limits_at(request: ResolvedRequest, context: int, slo: Slo, speculation: Speculation | None = None) -> Row:
-    """The limits at one context. With speculative decoding TPOT is that of its rounds, and prompts pass the draft too."""
+def _limits_at(
+    request: ResolvedRequest, context: int, slo: Slo, prompt: Step | None, speculation: Speculation | None = None
+) -> Row:
+    """The limits at one context, TTFT that of a prompt's step. With speculative decoding TPOT is that of its rounds, and
+    prompts pass the draft too."""
     replicas, memory = request.deployment.data_parallel_size, request.memory
     held = memory.max_batch(context)
     most = None if held >= UNLIMITED else held
@@ -287,7 +337,6 @@ def _limits_at(request: ResolvedRequest, context: int, slo: Slo, speculation: Sp
     tpot = bound = next_token(request, context) if speculation is None else speculation.by_batch(context)
     if speculation is None and slo.given:
         bound = next_token(without_estimate(request), context)
-    prompt = prompt_step(request, context) if slo.ttft is not None else None
     ttft = None if prompt is None else pipeline(request, prompt) if speculation is None else speculation.prefill(prompt)
     batches = allowed(slo, ttft, tpot, bound, replicas)
     first = first_of(most, critical, batches.batch)
@@ -315,15 +364,30 @@ def _at(request: ResolvedRequest, context: int) -> ResolvedRequest:
     return replace(request, workload=Workload(1, context, None, context, (("decode", step),)))
 
 
-def _contexts(request: ResolvedRequest, given: Contexts | None, notes: list[Assumption]) -> list[int]:
-    """Cached tokens, in order, checked against the limits of the deployment."""
+def _tokens(cached_prefix: Count) -> int:
+    """Tokens of every prompt in the prefix cache, where they are given as tokens."""
+    return 0 if cached_prefix is None else int(OPTIONS["cached_prefix"].read(cached_prefix))
+
+
+def _prefix(share: Number, tokens: Count, slo: Slo, notes: list[Assumption]) -> Callable[[int], int]:
+    """Tokens in the prefix cache by the length of the prompt."""
+    if share is not None or tokens is not None:
+        name, value = ("prefix_hit", share) if tokens is None else ("cached_prefix", _tokens(tokens))
+        why = "of each prompt in the prefix cache: its TTFT is that of the rest"
+        notes.append(Assumption(name, value, "given", why if slo.ttft is not None else "of prompts: no effect without --ttft"))
+    return lambda length: requests.cached_prefix(length, share, tokens) if length else 0
+
+
+def _contexts(request: ResolvedRequest, given: Contexts | None, notes: list[Assumption], cached: int = 0) -> list[int]:
+    """Cached tokens, in order, checked against the limits of the deployment; by default prompts are longer than what is
+    cached of them."""
     deployment = request.deployment
     prefix, longest = deployment.conventions.shared_prefix, request.model.max_position_embeddings
     if given is None:
         if deployment.max_model_len is not None:
             longest = min(longest, deployment.max_model_len - 1)
-        standard = [length for length in standard_contexts(longest) if length >= prefix]
-        contexts = standard or [prefix]
+        least = max(prefix, cached + 1 if cached else 0)
+        contexts = [length for length in standard_contexts(longest) if length >= least] or [least]
     else:
         parts = given.split(",") if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
         contexts = sorted({parse_count(part, "context") for part in parts if not isinstance(part, str) or part.strip()})
@@ -380,9 +444,9 @@ def _assumptions(request: ResolvedRequest, slo: Slo, speculation: Speculation | 
     return notes
 
 
-def _steps(rows: Iterable[Row], slo: Slo) -> Iterator[Step]:
+def _steps(rows: Iterable[Row], prompts: Mapping[int, Step | None]) -> Iterator[Step]:
     """The steps whose times the rows have."""
     for row in rows:
         yield decode(row.batch or 1, row.context)
-        if slo.ttft is not None and row.context:
-            yield prefill(1, row.context)
+        if (prompt := prompts[row.context]) is not None:
+            yield prompt

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from roofline.blocks.base import Cache
 from roofline.blocks.model import Model
-from roofline.dtypes import FP32, Precision
+from roofline.dtypes import FP32, Precision, parse_dtype
 from roofline.graph.build import CANONICAL, Graph, build
 from roofline.graph.sharding import Stage, cache_kinds, caches, stages, states, stream_tokens
 from roofline.numeric import Expr, ceil_div, maximum, minimum, plus
@@ -83,9 +83,18 @@ class StageMemory(Setting):
         return float(sum(weights_by_path(graph).values()))
 
     @property
+    def tower_bytes(self) -> float:
+        """Return the bytes of vision and audio towers on the device: in the first stage, divided by tensor parallelism.
+
+        Source: vLLM, `--mm-encoder-tp-mode weights`, its default. Towers are in the dtype of the model, also of quantised ones.
+        """
+        parameters = sum(self.model.towers.values()) if self.stage.first else 0
+        return float(parameters * parse_dtype(self.model.dtype).bytes) / self.deployment.tensor_parallel_size
+
+    @property
     def loaded_bytes(self) -> float:
         """Bytes of all weights on the device."""
-        return self.weights_bytes
+        return self.weights_bytes + self.tower_bytes
 
     def own_cache_share(self, length: int) -> float:
         """Of the cache of a sequence of some length, the share that is the model's own."""

@@ -13,23 +13,22 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_args, get_type_hints
 
 from roofline.errors import InputError, UnitError
 from roofline.units import parse_count, parse_quantity
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Count = int | str
-"""A whole number, or text such as "8k" (8192)."""
-Number = float | str
-Quantity = float | str
+Count = int | str | None
+"""A whole number, or text such as "8k" (8192); None of any option: its default."""
+Number = float | str | None
+Quantity = float | str | None
 """A number in base units, or text with a unit such as "2039 GB/s"."""
-
-_TYPES = {
-    "count": "int | str", "number": "float | str", "quantity": "float | str", "choice": "str", "text": "str", "flag": "bool",
-}  # fmt: skip
-"""What each kind of option may be given as."""
+Text = str | None
+Flag = bool | None
+Axis = float | str | Iterable[float | str | None] | None
+"""Values of an axis of a sweep: one, several, or text with commas and ranges such as "1:512:x2"."""
 
 Kind = Literal["count", "number", "quantity", "choice", "text", "flag"]
 
@@ -51,6 +50,8 @@ class Option:
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     """Other names, in the spelling of Python: short ones, and an engine's."""
+    elsewhere: tuple[str, ...] = ()
+    """Names of the same thing in other tools, which an error answers with this one."""
     letter: str = ""
     """The one-letter flag."""
     off: str = ""
@@ -59,12 +60,16 @@ class Option:
     """Whether the flag may be given several times."""
     axis: bool = True
     """Whether a sweep can range over it."""
-    completes: Literal["", "models", "hardware"] = ""
-    """The kind of ids that a shell offers for it."""
+    completes: Literal["", "models", "hardware", "engines", "backends", "dtypes", "schemes"] = ""
+    """The kind of names that a shell offers for it."""
+    common: bool = False
+    """Whether help lists it among the common options, before those of its group."""
     draft: bool = True
     """Whether a draft model takes it over from the model that it drafts for."""
     name: str = ""
     group: str = ""
+    annotation: str = "Any"
+    """The type of its value in Python."""
 
     @property
     def flag(self) -> str:
@@ -165,8 +170,8 @@ def _count(help: str, *, minimum: float = 1, metavar: str = "N", **more: Any) ->
     return Option(kind="count", help=help, minimum=minimum, metavar=metavar, **more)
 
 
-def _choice(help: str, *choices: str, **more: Any) -> Option:
-    return Option(kind="choice", help=help, choices=choices, **{"metavar": "|".join(choices), **more})
+def _choice(help: str, **more: Any) -> Option:
+    return Option(kind="choice", help=help, **more)
 
 
 def _text(help: str, metavar: str, **more: Any) -> Option:
@@ -188,188 +193,439 @@ def _number(help: str, metavar: str, **more: Any) -> Option:
 class WorkloadOptions(TypedDict, total=False):
     """What is run."""
 
-    batch: Annotated[Count, _count("Sequences in the whole deployment.", default="1", letter="b")]
-    input_len: Annotated[Count, _count("Prompt tokens per sequence; 8k = 8192.", default="1024")]
-    output_len: Annotated[Count, _count("Generated tokens per sequence; adds TTFT, TPOT and E2E.", axis=False)]
-    context: Annotated[Count, _count("Tokens cached before the decode step.", minimum=0, default="input-len")]
-    phase: Annotated[str, _choice("Steps to look at.", "prefill", "decode", "both", default="both")]
-    segments: Annotated[str, _text("One mixed step: COUNTxNEW@CACHED,...", "LIST", axis=False)]
+    batch: Annotated[
+        Count,
+        _count(
+            "Number of sequences in the whole deployment.",
+            default="1",
+            letter="b",
+            common=True,
+            elsewhere=("batch_size", "bs", "num_seqs", "users"),
+        ),
+    ]
+    input_len: Annotated[
+        Count,
+        _count(
+            "Number of prompt tokens per sequence; 8k is 8192.",
+            default="1024",
+            common=True,
+            aliases=("isl", "input_length", "prompt_len"),
+            elsewhere=("input_tokens", "prompt_tokens", "prompt_length", "random_input_len"),
+        ),
+    ]
+    output_len: Annotated[
+        Count,
+        _count(
+            "Number of output tokens per sequence. If given, end-to-end latency (E2E) is reported too.",
+            axis=False,
+            common=True,
+            aliases=("osl", "output_length"),
+            elsewhere=("output_tokens", "max_tokens", "max_new_tokens", "random_output_len"),
+        ),
+    ]
+    context: Annotated[
+        Count,
+        _count(
+            "Number of tokens cached before the decode step.",
+            minimum=0,
+            default="same as --input-len",
+            common=True,
+            aliases=("seq_len",),
+            elsewhere=("context_len", "context_length", "ctx_size", "kv_len"),
+        ),
+    ]
+    prefix_hit: Annotated[
+        Number,
+        _number(
+            "Fraction of each prompt that is in the prefix cache; prefill skips it.",
+            "FRACTION",
+            default="0",
+            minimum=0,
+            maximum=1,
+            common=True,
+        ),
+    ]
+    cached_prefix: Annotated[
+        Count, _count("Number of prompt tokens in the prefix cache; replaces --prefix-hit.", default="0", minimum=0)
+    ]
+    phase: Annotated[Literal["prefill", "decode", "both"] | None, _choice("Phases to predict.", default="both")]
+    segments: Annotated[
+        Text,
+        _text(
+            "Predict one mixed prefill and decode step, as COUNTxNEW@CACHED,...; 32x1@4096 is 32 sequences with 1 new and "
+            "4096 cached tokens each.",
+            "LIST",
+            axis=False,
+        ),
+    ]
 
 
 class PrecisionOptions(TypedDict, total=False):
     """Formats of numbers."""
 
-    dtype: Annotated[str, _text("Of all weights.", "DTYPE", default="the model's", draft=False)]
-    activation_dtype: Annotated[str, _text("Of activations, and then of products.", "DTYPE", default="the model's")]
-    kv_cache_dtype: Annotated[str, _text("Of the KV cache.", "DTYPE", default="as activations")]
-    mamba_ssm_cache_dtype: Annotated[str, _text("Of recurrent state.", "DTYPE", default="the model's")]
-    dispatch_dtype: Annotated[str, _text("Of tokens sent to their experts.", "DTYPE", default="as activations")]
-    combine_dtype: Annotated[str, _text("Of what experts send back.", "DTYPE", default="as activations")]
-    quantization: Annotated[
-        str,
+    dtype: Annotated[
+        Text,
         _text(
-            "Scheme of linear layers and experts: fp8, int8, w8a16, w4a16, awq, gptq, mxfp4, nvfp4, none, ...",
-            "NAME",
+            "Data type of weights, such as fp8.",
+            "DTYPE",
+            completes="dtypes",
+            default="set by the model",
             draft=False,
+            common=True,
+            elsewhere=("precision", "weight_dtype"),
         ),
     ]
+    activation_dtype: Annotated[
+        Text,
+        _text(
+            "Data type of activations and of matrix-product inputs.",
+            "DTYPE",
+            completes="dtypes",
+            default="same as weights, but at least 16 bits",
+            elsewhere=("act_dtype", "compute_dtype"),
+        ),
+    ]
+    kv_cache_dtype: Annotated[
+        Text,
+        _text(
+            "Data type of the KV cache.",
+            "DTYPE",
+            completes="dtypes",
+            default="same as activations, unless the model sets it",
+            common=True,
+            elsewhere=("kv_dtype",),
+        ),
+    ]
+    mamba_ssm_cache_dtype: Annotated[
+        Text, _text("Data type of recurrent state.", "DTYPE", completes="dtypes", default="set by the model or the engine")
+    ]
+    dispatch_dtype: Annotated[
+        Text, _text("Data type of tokens dispatched to experts.", "DTYPE", completes="dtypes", default="same as activations")
+    ]
+    combine_dtype: Annotated[
+        Text, _text("Data type of tokens returned by experts.", "DTYPE", completes="dtypes", default="same as activations")
+    ]
+    quantization: Annotated[
+        Text,
+        _text(
+            "Quantization of linear layers and experts, such as fp8, awq or none.",
+            "NAME",
+            default="set by the model; none if --dtype is given",
+            completes="schemes",
+            draft=False,
+            common=True,
+            elsewhere=("quant", "weight_bits"),
+        ),
+    ]
+    bits_per_weight: Annotated[
+        Number,
+        _number(
+            "Mean bits per weight, including scales: for example 4.85; replaces --dtype and --quantization.", "X",
+            minimum=1, maximum=32, draft=False, elsewhere=("bpw",),
+        ),
+    ]  # fmt: skip
 
 
 class ParallelismOptions(TypedDict, total=False):
     """How devices share the work."""
 
-    tensor_parallel_size: Annotated[Count, _count("Devices that share each layer.", default="1", aliases=("tp",), draft=False)]
-    pipeline_parallel_size: Annotated[Count, _count("Stages of layers.", default="1", aliases=("pp",), draft=False)]
-    data_parallel_size: Annotated[Count, _count("Copies that share the batch.", default="1", aliases=("dp",))]
-    expert_parallel_size: Annotated[Count, _count("Devices that share the experts.", default="1", aliases=("ep",), draft=False)]
+    tensor_parallel_size: Annotated[
+        Count,
+        _count(
+            "Number of devices that split each layer.",
+            default="1",
+            aliases=("tp", "num_gpus", "gpus"),
+            draft=False,
+            common=True,
+            elsewhere=("world_size", "num_devices", "n_gpus"),
+        ),
+    ]
+    pipeline_parallel_size: Annotated[
+        Count,
+        _count("Number of pipeline stages.", default="1", aliases=("pp",), draft=False, common=True),
+    ]
+    data_parallel_size: Annotated[Count, _count("Number of data-parallel replicas.", default="1", aliases=("dp",), common=True)]
+    expert_parallel_size: Annotated[
+        Count, _count("Number of devices that split the experts.", default="1", aliases=("ep",), draft=False, common=True)
+    ]
     moe_tp: Annotated[
         Count,
         _count(
-            "Devices that share each expert, beside --ep.", default="tp/ep, at least 1", aliases=("moe_tp_size",), draft=False
+            "Tensor-parallel size within each expert.",
+            default="TP size / EP size, at least 1",
+            aliases=("moe_tp_size",),
+            draft=False,
         ),
     ]
     num_redundant_experts: Annotated[
         Count,
         _count(
-            "Slots for copies of experts, in each layer, beside the experts.",
+            "Number of extra expert slots per layer for replicated experts.",
             default="0",
             minimum=0,
             aliases=("ep_num_redundant_experts",),
             draft=False,
         ),
     ]
+    deepep_mode: Annotated[
+        Literal["auto", "normal", "low_latency"] | None,
+        _choice("DeepEP kernels for dispatch across nodes; auto uses low_latency for decode.", default="auto"),
+    ]
     context_parallel_size: Annotated[
         Count,
-        _count("Devices that share the tokens of a sequence.", default="1", aliases=("prefill_context_parallel_size", "cp")),
+        _count(
+            "Number of devices that split the tokens of each sequence.",
+            default="1",
+            aliases=("cp", "prefill_context_parallel_size"),
+        ),
     ]
     decode_context_parallel_size: Annotated[
         Count,
         _count(
-            "Tensor-parallel devices with the same KV heads that share the cached tokens.",
+            "Number of ranks that divide the cached tokens among them; they hold the same KV heads.",
             default="1",
             aliases=("dcp",),
             draft=False,
         ),
     ]
-    sequence_parallel: Annotated[bool, _flag("Tensor-parallel devices share the tokens between the blocks.", draft=False)]
+    sequence_parallel: Annotated[
+        Flag, _flag("Split the activations of norms and residuals across tensor-parallel ranks.", draft=False)
+    ]
     microbatch_overlap: Annotated[
-        bool, _flag("Two microbatches in turn: collectives of one while the other computes.", aliases=("enable_dbo",))
+        Flag,
+        _flag("Overlap two microbatches: one communicates while the other computes.", aliases=("enable_dbo",)),
     ]
     expert_imbalance: Annotated[
-        Number, _number("Tokens of the busiest expert-parallel device over the mean.", "X", default="1", minimum=1)
+        Number, _number("Ratio of the busiest expert-parallel device's tokens to the mean.", "RATIO", default="1", minimum=1)
     ]
 
 
 class EngineOptions(TypedDict, total=False):
     """The engine and its limits."""
 
-    engine: Annotated[str, _text("vllm, sglang or trtllm, or NAME@VERSION.", "NAME", default="vllm")]
-    backend: Annotated[str, _text("Whose kernels the estimate is for.", "NAME", default="the engine's")]
-    max_model_len: Annotated[Count, _count("Longest sequence that the engine accepts.", draft=False)]
-    max_num_seqs: Annotated[Count, _count("Maximum number of sequences in one step of a replica.", draft=False)]
-    max_num_batched_tokens: Annotated[Count, _count("Maximum number of tokens in one step.", default="the engine's")]
+    engine: Annotated[
+        Text,
+        _text(
+            "Engine: vllm, sglang or trtllm, or NAME@VERSION.",
+            "NAME",
+            default="vllm",
+            common=True,
+            completes="engines",
+        ),
+    ]
+    backend: Annotated[
+        Text,
+        _text(
+            "Measured kernels that the estimate uses: of an engine, such as sglang, or of a file written by `calibrate`.",
+            "NAME",
+            completes="backends",
+            default="that of the engine",
+        ),
+    ]
+    max_model_len: Annotated[
+        Count,
+        _count(
+            "Maximum sequence length that the engine accepts, in tokens.",
+            draft=False,
+            elsewhere=("max_seq_len", "max_position_embeddings"),
+        ),
+    ]
+    max_num_seqs: Annotated[
+        Count,
+        _count(
+            "Maximum number of sequences per step of each replica.",
+            draft=False,
+            elsewhere=("max_batch_size", "max_running_requests", "max_concurrency"),
+        ),
+    ]
+    max_num_batched_tokens: Annotated[
+        Count,
+        _count(
+            "Maximum number of tokens per step.",
+            default="set by the engine",
+            elsewhere=("max_num_tokens", "chunked_prefill_size"),
+        ),
+    ]
     gpu_memory_utilization: Annotated[
-        Number, _number("Share of memory that the engine uses.", "SHARE", default="the engine's", minimum=0, maximum=1)
+        Number,
+        _number(
+            "Fraction of device memory to use.",
+            "FRACTION",
+            default="set by the engine",
+            minimum=0,
+            maximum=1,
+            common=True,
+            elsewhere=("mem_fraction", "gpu_mem"),
+        ),
     ]
     mem_fraction_static: Annotated[
-        Number, _number("SGLang's share of memory, for weights and cache alone.", "SHARE", minimum=0, maximum=1)
+        Number, _number("SGLang: fraction of device memory for weights and KV cache.", "FRACTION", minimum=0, maximum=1)
     ]
     kv_cache_free_gpu_memory_fraction: Annotated[
         Number,
         _number(
-            "TensorRT-LLM's share of the memory that weights and activations leave, for the cache.",
-            "SHARE",
+            "TensorRT-LLM: KV cache as a fraction of the memory left after weights and activations.",
+            "FRACTION",
             minimum=0,
             maximum=1,
             aliases=("kv_cache_free_gpu_mem_fraction", "kv_cache_free_fraction"),
         ),
     ]
-    reserve: Annotated[Quantity, _quantity('Memory kept free, such as "2 GiB".', "byte", "BYTES", default="0", draft=False)]
-    block_size: Annotated[Count, _count("Tokens in a block of the KV cache.", default="the engine's")]
+    reserve: Annotated[
+        Quantity,
+        _quantity('Memory to leave unused on each device, such as "2 GiB".', "byte", "BYTES", default="0", draft=False),
+    ]
+    block_size: Annotated[Count, _count("Number of tokens per KV cache block.", default="set by the engine")]
     enable_prefix_caching: Annotated[
-        bool, _flag("Accepted for compatibility; --shared-prefix says how much is shared.", axis=False, draft=False)
+        Flag, _flag("No effect outside simulations; for cached prompts, see --prefix-hit.", axis=False, draft=False)
     ]
 
 
 class HardwareOptions(TypedDict, total=False):
     """Figures that replace the hardware's own."""
 
-    peak_flops: Annotated[Quantity, _quantity('"312 TFLOP/s", for every dtype.', "FLOP/s", "RATE")]
-    bandwidth: Annotated[Quantity, _quantity('"2039 GB/s".', "byte/s", "RATE")]
-    memory: Annotated[Quantity, _quantity('"80 GiB".', "byte", "BYTES")]
+    peak_flops: Annotated[
+        Quantity,
+        _quantity(
+            'Peak matrix throughput, applied to every data type, such as "312 TFLOP/s".',
+            "FLOP/s",
+            "RATE",
+            default="set by the hardware",
+            elsewhere=("flops", "tflops"),
+        ),
+    ]
+    bandwidth: Annotated[
+        Quantity,
+        _quantity(
+            'Memory bandwidth, such as "2039 GB/s".',
+            "byte/s",
+            "RATE",
+            default="set by the hardware",
+            elsewhere=("memory_bandwidth", "hbm_bandwidth"),
+        ),
+    ]
+    memory: Annotated[
+        Quantity,
+        _quantity(
+            'Memory per device, such as "80 GiB".',
+            "byte",
+            "BYTES",
+            default="set by the hardware",
+            elsewhere=("vram", "gpu_memory"),
+        ),
+    ]
     link_bandwidth: Annotated[
-        Quantity, _quantity('Of the links between devices, one direction: "16 GB/s".', "byte/s", "RATE", default="the file's")
+        Quantity,
+        _quantity(
+            'Total bandwidth of a device to the others, per direction, such as "16 GB/s".',
+            "byte/s",
+            "RATE",
+            default="set by the hardware",
+        ),
     ]
     allreduce_bandwidth: Annotated[
         Quantity,
-        _quantity("Bus bandwidth that all-reduces, all-gathers and reduce-scatters reach in the estimate.", "byte/s", "RATE"),
+        _quantity("Bus bandwidth of all-reduce, all-gather and reduce-scatter that the estimate assumes.", "byte/s", "RATE"),
     ]
     mfu: Annotated[
         Number,
         _number(
-            "Share of the matrix peak in the estimate, instead of fitted kernels.",
-            "SHARE",
-            default="1 with --mbu",
+            "Fraction of the peak FLOP/s that the estimate assumes, instead of fitted efficiencies.",
+            "FRACTION",
+            default="1 if --mbu is given",
             minimum=0,
             maximum=1,
         ),
     ]
     mbu: Annotated[
         Number,
-        _number("Share of the bandwidth, likewise.", "SHARE", default="1 with --mfu", minimum=0, maximum=1),
+        _number(
+            "Fraction of the memory bandwidth that the estimate assumes, instead of fitted efficiencies.",
+            "FRACTION",
+            default="1 if --mfu is given",
+            minimum=0,
+            maximum=1,
+        ),
     ]
 
 
 class CountingOptions(TypedDict, total=False):
     """What is counted, where there is a choice."""
 
-    mask: Annotated[str, _choice("Pairs that attention computes.", "causal", "full", default="causal")]
-    attention: Annotated[str, _choice("Eager attention writes its scores to memory.", "fused", "eager", default="fused")]
-    logits: Annotated[str, _choice("Positions that the LM head computes.", "last", "all", default="last", draft=False)]
+    mask: Annotated[
+        Literal["causal", "full"] | None, _choice("Attention mask; full counts all query-key pairs.", default="causal")
+    ]
+    attention: Annotated[
+        Literal["fused", "eager"] | None, _choice("Attention kernel; eager writes the scores to memory.", default="fused")
+    ]
+    logits: Annotated[
+        Literal["last", "all"] | None, _choice("Positions for which logits are computed.", default="last", draft=False)
+    ]
     mla: Annotated[
-        str,
-        _choice("How MLA computes; auto expands prompts and absorbs in decode.", "auto", "expand", "absorb", default="auto"),
+        Literal["auto", "expand", "absorb"] | None,
+        _choice("Form of MLA; auto expands in prefill and absorbs in decode.", default="auto"),
     ]
     routing_skew: Annotated[
-        Number, _number("Zipf exponent of expert popularity.", "A", default="0 (uniform)", minimum=0, maximum=10)
+        Number, _number("Zipf exponent of expert popularity; 0 is uniform.", "EXPONENT", default="0", minimum=0, maximum=10)
     ]
-    shared_prefix: Annotated[Count, _count("Cached tokens common to the batch.", minimum=0, default="0")]
-    ignore_capacity: Annotated[bool, _flag("Give times even if it does not fit.", axis=False, draft=False)]
+    shared_prefix: Annotated[
+        Count,
+        _count("Number of cached tokens common to all sequences of the batch, stored and read once.", minimum=0, default="0"),
+    ]
+    ignore_capacity: Annotated[Flag, _flag("Predict times even if the model does not fit in memory.", axis=False, draft=False)]
 
 
 class SpeculationOptions(TypedDict, total=False):
     """Speculative decoding."""
 
     speculative_model: Annotated[
-        Any, _text("Draft model: id, YAML file, config.json, ...", "MODEL", completes="models", axis=False)
+        Any,
+        _text("Draft model: id, YAML file, config.json, or Hugging Face repository.", "MODEL", completes="models", axis=False),
     ]
-    speculative_method: Annotated[str, _text("draft_model, mtp (the model's own layer) or ngram.", "NAME", axis=False)]
-    num_speculative_tokens: Annotated[Count, _count("Tokens drafted per round.", metavar="K", minimum=0, axis=False)]
-    acceptance: Annotated[
-        Number, _number("Probability that a drafted token is accepted.", "A", minimum=0, maximum=1, axis=False)
+    speculative_method: Annotated[
+        Text, _text("Speculation method: draft_model, mtp (the model's own prediction layer) or ngram.", "NAME", axis=False)
     ]
+    num_speculative_tokens: Annotated[Count, _count("Number of draft tokens per round.", metavar="K", minimum=0, axis=False)]
+    acceptance: Annotated[Number, _number("Probability that a draft token is accepted.", "P", minimum=0, maximum=1, axis=False)]
     speculative_draft_tensor_parallel_size: Annotated[
-        Count, _count("Of the draft model.", default="as the model's", axis=False)
+        Count, _count("Tensor-parallel size of the draft model.", default="same as the target model", axis=False)
     ]
-    speculative_config: Annotated[Any, _text("The same as JSON, as vLLM takes it.", "JSON", axis=False)]
+    speculative_config: Annotated[
+        Any, _text("All speculative decoding options as one JSON object, in vLLM's format.", "JSON", axis=False)
+    ]
 
 
 class ReadingOptions(TypedDict, total=False):
     """How a model's file is read."""
 
-    assume: Annotated[str, _text("Read a config.json as one of this FAMILY, at your own risk.", "FAMILY", axis=False)]
+    assume: Annotated[
+        Text,
+        _text(
+            "Read config.json as a model of FAMILY, ignoring its model_type. Whether the family is right is not checked.",
+            "FAMILY",
+            axis=False,
+        ),
+    ]
 
 
 class _Short(TypedDict, total=False):
     """Other names of options."""
 
+    isl: Count
+    input_length: Count
+    prompt_len: Count
+    osl: Count
+    output_length: Count
+    seq_len: Count
+    num_gpus: Count
+    gpus: Count
     tp: Count
     pp: Count
     dp: Count
     ep: Count
     cp: Count
     dcp: Count
-    enable_dbo: bool
+    enable_dbo: Flag
     moe_tp_size: Count
     ep_num_redundant_experts: Count
     prefill_context_parallel_size: Count
@@ -383,15 +639,44 @@ class DeploymentOptions(
     """All but the workload and speculation."""
 
 
-class AnalyzeOptions(WorkloadOptions, DeploymentOptions, SpeculationOptions, total=False):
+SweepAxes = TypedDict(  # noqa: UP013 - one name per line otherwise
+    "SweepAxes",
+    {
+        "phase": Axis, "batch": Axis, "input_len": Axis, "isl": Axis, "input_length": Axis, "prompt_len": Axis, "context": Axis,
+        "seq_len": Axis, "prefix_hit": Axis, "cached_prefix": Axis, "dtype": Axis, "kv_cache_dtype": Axis,
+        "activation_dtype": Axis, "mamba_ssm_cache_dtype": Axis, "dispatch_dtype": Axis, "combine_dtype": Axis,
+        "quantization": Axis, "bits_per_weight": Axis, "tensor_parallel_size": Axis, "tp": Axis, "num_gpus": Axis, "gpus": Axis,
+        "pipeline_parallel_size": Axis, "pp": Axis,
+        "data_parallel_size": Axis, "dp": Axis, "expert_parallel_size": Axis, "ep": Axis, "moe_tp": Axis, "moe_tp_size": Axis,
+        "num_redundant_experts": Axis, "ep_num_redundant_experts": Axis, "deepep_mode": Axis, "context_parallel_size": Axis,
+        "cp": Axis, "prefill_context_parallel_size": Axis, "decode_context_parallel_size": Axis, "dcp": Axis,
+        "sequence_parallel": Axis, "microbatch_overlap": Axis, "enable_dbo": Axis, "expert_imbalance": Axis, "engine": Axis,
+        "backend": Axis, "max_model_len": Axis, "max_num_seqs": Axis, "max_num_batched_tokens": Axis,
+        "gpu_memory_utilization": Axis, "mem_fraction_static": Axis, "kv_cache_free_gpu_memory_fraction": Axis,
+        "kv_cache_free_gpu_mem_fraction": Axis, "kv_cache_free_fraction": Axis, "reserve": Axis, "block_size": Axis,
+        "peak_flops": Axis, "bandwidth": Axis, "memory": Axis, "link_bandwidth": Axis, "allreduce_bandwidth": Axis, "mfu": Axis,
+        "mbu": Axis, "mask": Axis, "attention": Axis, "logits": Axis, "mla": Axis, "routing_skew": Axis, "shared_prefix": Axis,
+    },
+    total=False,
+)  # fmt: skip
+"""Axes of a sweep besides model and hardware: each option that may be one, under all its names."""
+
+
+class LimitsOptions(DeploymentOptions, SpeculationOptions, total=False):
+    """All options of `limits` but its own."""
+
+
+class AnalyzeOptions(WorkloadOptions, LimitsOptions, total=False):
     """All options of `analyze`."""
 
 
 WORKLOAD, PRECISION, PARALLELISM, ENGINE = "Workload", "Precision", "Parallelism", "Engine"
-HARDWARE, COUNTING, SPECULATION, READING = "Hardware overrides", "Counting", "Speculative decoding", "Reading"
+HARDWARE, COUNTING, SPECULATION, READING = "Hardware overrides", "Modeling assumptions", "Speculative decoding", "Model file"
 DEPLOYMENT = (READING, PRECISION, PARALLELISM, ENGINE, HARDWARE, COUNTING)
 """Groups that say on what something runs, and how it is counted."""
 ALL = (WORKLOAD, *DEPLOYMENT, SPECULATION)
+PREFIX = ("prefix_hit", "cached_prefix")
+"""Options that say how much of a prompt is in the prefix cache."""
 
 _SECTIONS: dict[str, type] = {
     WORKLOAD: WorkloadOptions, READING: ReadingOptions, PRECISION: PrecisionOptions, PARALLELISM: ParallelismOptions,
@@ -402,10 +687,20 @@ _SECTIONS: dict[str, type] = {
 def entries(sections: Mapping[str, type]) -> list[Option]:
     """The options of some sections (a `TypedDict` by the name of its group), in order."""
     return [
-        replace(hint.__metadata__[0], name=name, group=group)
+        _entry(hint.__metadata__[0], name, group, hint.__origin__)
         for group, section in sections.items()
         for name, hint in get_type_hints(section, include_extras=True).items()
     ]
+
+
+def _entry(option: Option, name: str, group: str, hint: Any) -> Option:
+    """The option of a key; choices are those of its type."""
+    annotation = "Any" if hint is Any else str(hint).replace("typing.", "")
+    named = replace(option, name=name, group=group, annotation=annotation)
+    if option.kind != "choice":
+        return named
+    choices = tuple(value for part in get_args(hint) for value in get_args(part))
+    return replace(named, choices=choices, metavar=option.metavar or "|".join(choices))
 
 
 OPTIONS: dict[str, Option] = {}
@@ -452,7 +747,7 @@ def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def keywords(*groups: str, without: Iterable[str] = (), first: Iterable[Option] = ()) -> Callable[[F], F]:
-    """Give a function that takes `**options` a signature that lists them, for `help()` and notebooks.
+    """Give a function that takes `**options` a signature that lists them, and their help texts, for `help()` and notebooks.
 
     Args:
         groups: of the schema.
@@ -464,17 +759,34 @@ def keywords(*groups: str, without: Iterable[str] = (), first: Iterable[Option] 
     def decorate(function: F) -> F:
         own = inspect.signature(function)
         rest = [entry for entry in own.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
-        more = [
-            inspect.Parameter(
-                entry.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=f"{_TYPES[entry.kind]} | None"
-            )
-            for entry in listed
-            if entry.name not in own.parameters
-        ]
-        function.__signature__ = own.replace(parameters=[*rest, *more])  # type: ignore[attr-defined]
+        more = [entry for entry in listed if entry.name not in own.parameters]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [inspect.Parameter(entry.name, keyword, default=None, annotation=entry.annotation) for entry in more]
+        function.__signature__ = own.replace(parameters=[*rest, *parameters])  # type: ignore[attr-defined]
+        if function.__doc__:
+            before, returns, after = inspect.cleandoc(function.__doc__).partition("\nReturns:")
+            function.__doc__ = f"{before}\n{described(more)}{returns}{after}"
         return function
 
     return decorate
+
+
+def described(options: Iterable[Option]) -> str:
+    """Return options as sections of a docstring, one for each group.
+
+    >>> print(described([OPTIONS["mla"]]), end="")
+    Options (modeling assumptions):
+        mla (auto|expand|absorb): Form of MLA; auto expands in prefill and absorbs in decode. Default: auto.
+    """
+    lines: list[str] = []
+    group = None
+    for option in options:
+        if option.group != group:
+            group = option.group
+            lines.append(f"{chr(10) if lines else ''}Options ({group[:1].lower()}{group[1:]}):")
+        names = ", ".join((option.name, *option.aliases))
+        lines.append(f"    {names}{f' ({option.metavar})' if option.metavar else ''}: {option.text}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def json_schema(groups: Iterable[str] = ALL) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A wrong value of an option is one error that names its flag.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 from os import PathLike
 from typing import Any, Literal
 
@@ -23,13 +24,20 @@ from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import DEFAULT, HOST, Fits
 from roofline.predict.efficiency.form import SERVING, Conditions
 from roofline.predict.memory import MemoryModel
-from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, of_groups, read_quantity, read_share
+from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, OPTIONS, PREFIX, of_groups, read_quantity, read_share
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import MEMORY_OPTIONS, Engine, EngineSteps, MemoryShare
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware, measured_engines
+from roofline.specs.library import (
+    Input,
+    load_engine,
+    load_engine_steps,
+    load_hardware,
+    measured_engines,
+    split_count,
+)
 from roofline.specs.source import Assumption, Origin
-from roofline.specs.workload import Segment, Step, decode, merged, parse_segments, prefill, sequences
+from roofline.specs.workload import Segment, Step, cached_tokens, decode, merged, parse_segments, prefill, sequences
 from roofline.units import parse_count
 
 SHORT = {short: ALIASES[short] for short in ("tp", "pp", "dp", "ep")}
@@ -88,7 +96,7 @@ _WHY_GIVEN = {
 """What is said of figures that do not just replace one of the file."""
 
 
-def _override_hardware(hardware: Hardware, options: Options, notes: list[Assumption]) -> Hardware:
+def override_hardware(hardware: Hardware, options: Options, notes: list[Assumption]) -> Hardware:
     """Hardware with the figures that the options replace."""
     figures = {}
     for name, unit in OVERRIDES.items():
@@ -189,6 +197,13 @@ class Workload:
     steps: tuple[tuple[PhaseName, Step], ...]
     segmented: bool = False
     """Whether the one step was given segment by segment: it has no batch or context that could be another."""
+    cached_prefix: int = 0
+    """Tokens of each prompt that are in the prefix cache."""
+
+    @property
+    def prompts(self) -> Step:
+        """The step that processes the prompts of the batch."""
+        return prefill(self.batch, self.input_len, self.cached_prefix)
 
 
 def read_workload(options: Options, model: Model, deployment: Deployment, notes: list[Assumption]) -> Workload:
@@ -208,7 +223,7 @@ def read_workload(options: Options, model: Model, deployment: Deployment, notes:
         output_len = parse_count(output_len, "output-len", minimum=1)
     if phase not in PHASES:
         raise UnknownNameError("phase", phase, PHASES, list_all=True)
-    named = {name: options.take(name) for name in ("batch", "input_len", "context")}
+    named = {name: options.take(name) for name in ("batch", "input_len", "context", *PREFIX)}
     if segments is None:
         wanted = _phase_steps(named, phase, output_len, notes)
     else:
@@ -237,20 +252,42 @@ def _phase_steps(named: dict[str, object], phase: str, output_len: int | None, n
     batch = parse_count(1 if named["batch"] is None else named["batch"], "batch", minimum=1)
     input_len = parse_count(1024 if named["input_len"] is None else named["input_len"], "input-len", minimum=1)
     context = input_len if named["context"] is None else parse_count(named["context"], "context")
+    cached = cached_prefix(input_len, named["prefix_hit"], named["cached_prefix"])
     implied = " (= input-len)" if named["context"] is None else ""
     for name, value, why in (
         ("batch", batch, "sequences in the whole deployment"),
-        ("input_len", input_len, "prompt tokens per sequence, nothing cached"),
+        ("input_len", input_len, f"prompt tokens per sequence, {f'{cached:,} of them' if cached else 'nothing'} cached"),
         ("context", context, f"tokens cached before the decode step{implied}"),
     ):
         origin: Origin = "default" if named[name] is None else "given"
         notes.append(Assumption(name, value, origin, why))
+    if cached:
+        computed = f"prompt tokens per sequence in the prefix cache: prefill computes the other {input_len - cached:,}"
+        notes.append(Assumption("cached_prefix", cached, "given", computed))
     steps: list[tuple[PhaseName, Step]] = []
     if phase in ("prefill", "both"):
-        steps.append(("prefill", prefill(batch, input_len)))
+        steps.append(("prefill", prefill(batch, input_len, cached)))
     if phase in ("decode", "both"):
         steps.append(("decode", decode(batch, context)))
-    return Workload(batch, input_len, output_len, context, tuple(steps))
+    return Workload(batch, input_len, output_len, context, tuple(steps), cached_prefix=cached)
+
+
+def cached_prefix(input_len: int, prefix_hit: Any = None, cached_prefix: Any = None) -> int:
+    """Return the tokens of a prompt of `input_len` tokens that are in the prefix cache, by a share or in tokens.
+
+    Raises:
+        InputError: both are given, a wrong value, or no token is left to compute.
+    """
+    if cached_prefix is None:
+        return 0 if prefix_hit is None else cached_tokens(input_len, OPTIONS["prefix_hit"].read(prefix_hit))
+    if prefix_hit is not None:
+        raise InputError("--prefix-hit and --cached-prefix say the same, as a share and in tokens: give one of them")
+    cached = int(OPTIONS["cached_prefix"].read(cached_prefix))
+    if cached >= input_len:
+        raise InputError(
+            f"--cached-prefix {cached:,} leaves nothing of a prompt of {input_len:,} tokens: at most {input_len - 1:,}"
+        )
+    return cached
 
 
 def check_workload(workload: Workload, model: Model, deployment: Deployment, notes: list[Assumption]) -> None:
@@ -328,6 +365,14 @@ class ResolvedRequest:
         return self.steps.stage * sequences
 
     @property
+    def eager_seconds(self) -> float:
+        """Return the least seconds of a step with prompts, whose kernels the host launches one by one; 0 where it is not known.
+
+        NB: `analyze` and closed forms leave it out: they are of kernels. A simulated server has it.
+        """
+        return 0.0 if self.steps is None else self.steps.eager * self.model.num_expert_layers
+
+    @property
     def engine_band(self) -> tuple[float, float]:
         """Return the ends of measured over estimated step times, (at most 1, at least 1); (1, 1) where no whole steps were
         measured.
@@ -381,12 +426,45 @@ def _query(model: object, hardware: object, options: dict[str, Any]) -> dict[str
     return {"model": str(model), "hardware": str(hardware), "options": given}
 
 
+_DIVIDE = ("pipeline_parallel_size", "data_parallel_size", "context_parallel_size")
+
+
+def sized(hardware: Any, options: dict[str, Any], replicas: int = 1) -> tuple[Any, dict[str, Any]]:
+    """Return hardware without the number of devices that its name begins with (`8xh100-sxm`), and options that use them all:
+    the tensor-parallel size is what the other sizes leave, where it is not given.
+
+    Args:
+        hardware: an id, a path, or loaded hardware.
+        options: of the deployment, under any of their names.
+        replicas: deployments on these devices.
+
+    Raises:
+        InputError: the sizes that are given use another number of devices, or do not divide it.
+    """
+    count, single = split_count(hardware)
+    if count is None:
+        return hardware, options
+    node = load_hardware(single)[0].node
+    devices = count * (node.count if node else 1)
+    known = Options.of(options).given
+    sizes = {name: parse_count(known[name], name.replace("_", "-"), 1) for name in _DIVIDE if known.get(name) is not None}
+    stated = prod(sizes.values()) * replicas
+    if (given := known.get("tensor_parallel_size")) is not None:
+        stated *= parse_count(given, "tensor-parallel-size", 1)
+        if stated != devices:
+            raise InputError(f"hardware {hardware!r} is {devices:,} devices, and the sizes given use {stated:,}: leave one out")
+        return single, options
+    if devices % stated:
+        raise InputError(f"hardware {hardware!r} is {devices:,} devices, which the sizes given ({stated:,}) do not divide")
+    return single, {**options, "tensor_parallel_size": devices // stated}
+
+
 def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> ResolvedRequest:
     """Resolve a request.
 
     Args:
         model: a shipped id, the path of a file, or a loaded model.
-        hardware: a shipped id of an accelerator or node, the path of a file, or loaded hardware.
+        hardware: a shipped id of an accelerator or node, the path of a file, or loaded hardware; `8xh100-sxm` is eight.
         **options: those of `roofline analyze`, with underscores or by their short names (`tp`, `pp`, `dp`, `ep`); without
             those of speculative decoding.
 
@@ -397,6 +475,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
     """
     query = _query(model, hardware, options)
+    hardware, options = sized(hardware, options)
     left = Options.of(options)
     notes: list[Assumption] = []
     inputs: list[Input] = []
@@ -409,7 +488,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     if not isinstance(hardware, Hardware):
         hardware, files = load_hardware(hardware)
         inputs += files
-    hardware = _override_hardware(hardware, left, notes)
+    hardware = override_hardware(hardware, left, notes)
     ignore_capacity = bool(left.take("ignore_capacity"))
     engine_name = left.take("engine")
     if not isinstance(engine_name, str | None):

@@ -7,13 +7,13 @@ rates and the tokens that the cache holds are of the whole deployment.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.cost import Cost
 from roofline.documents import dump_json, envelope
 from roofline.predict.bounds import Times
 from roofline.predict.duration import Duration
-from roofline.registry import HTML, HasFigures
+from roofline.registry import RENDERER, Displayed
 from roofline.specs.source import Assumption
 
 if TYPE_CHECKING:
@@ -21,7 +21,89 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorResult:
+class Flops:
+    """FLOP of matrix products, of everything else, and of both."""
+
+    matrix: float
+    vector: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes of device memory by what they hold, and all together."""
+
+    weights: float
+    activations: float
+    kv_read: float
+    kv_write: float
+    state_read: float
+    state_write: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates per second at the floor, the bound and the estimate of a time; None without that time."""
+
+    floor: float | None
+    bound: float | None
+    estimate: float | None
+    low: float | None = None
+    """The low end of the rate's interval: at the high end of the time's."""
+    high: float | None = None
+
+    @property
+    def best(self) -> float | None:
+        """Return the rate at the estimate where there is one, else at the bound."""
+        return self.bound if self.estimate is None else self.estimate
+
+
+def rates_of(amount: float, span: Duration) -> Rates:
+    """Return an amount per second of a duration."""
+    floor, bound, estimate = _per(amount, span.floor), _per(amount, span.bound), _per(amount, span.estimate)
+    return Rates(floor, bound, estimate, _per(amount, span.high), _per(amount, span.low))
+
+
+class Costed:
+    """What has a cost: FLOP and bytes under the names of JSON documents."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def cost(self) -> Cost:
+            """FLOP, bytes and messages."""
+
+    @property
+    def flops(self) -> Flops:
+        """Return FLOP."""
+        return Flops(self.cost.matrix_flops, self.cost.vector_flops, self.cost.flops)
+
+    @property
+    def bytes(self) -> Bytes:
+        """Return bytes of device memory."""
+        cost = self.cost
+        return Bytes(
+            cost.weight_bytes, cost.activation_bytes, cost.kv_read_bytes, cost.kv_write_bytes, cost.state_read_bytes,
+            cost.state_write_bytes, cost.bytes,
+        )  # fmt: skip
+
+    @property
+    def link_bytes(self) -> float:
+        """Return bytes sent over links."""
+        sent: float = self.cost.link_bytes
+        return sent
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """Return FLOP per byte of device memory."""
+        return _intensity(self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorResult(Costed):
     """One operator of a phase, all its repeats together, on one device."""
 
     path: str
@@ -38,9 +120,24 @@ class OperatorResult:
         """Return the resource that is busy longest: "compute", "memory" or "link"; "overhead" for what the engine adds."""
         return "overhead" if self.kind == "overhead" else self.times.bound_by
 
+    @property
+    def time_s(self) -> Duration:
+        """Return the time in seconds."""
+        return self.time
+
+    @property
+    def mfu(self) -> float | None:
+        """Return the share of the matrix peak that is used while it runs, at the estimate, else at the bound."""
+        return _per(self.times.matrix, self.time.best)
+
+    @property
+    def mbu(self) -> float | None:
+        """Return the share of the memory bandwidth that is used, likewise."""
+        return _per(self.times.memory, self.time.best)
+
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Costed):
     """One step on one device of the fullest pipeline stage."""
 
     name: str
@@ -66,14 +163,19 @@ class Phase:
         return self.pipeline.bound
 
     @property
-    def tokens_per_s(self) -> float | None:
-        """Return tokens per second of the whole deployment at the bound."""
-        return _per(self.produced_tokens, self.pipeline.bound)
+    def phase(self) -> str:
+        """Return the name of the step."""
+        return self.name
 
     @property
-    def tokens_per_s_estimate(self) -> float | None:
-        """Return tokens per second of the whole deployment at the estimate."""
-        return _per(self.produced_tokens, self.pipeline.estimate)
+    def time_s(self) -> Duration:
+        """Return the time of the stage in seconds."""
+        return self.time
+
+    @property
+    def tokens_per_s(self) -> Rates:
+        """Return tokens per second of the whole deployment."""
+        return rates_of(self.produced_tokens, self.pipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +185,9 @@ class Memory:
     capacity_bytes: float
     budget_bytes: float
     weights_bytes: float
+    """Of the language model."""
+    tower_bytes: float
+    """Of vision and audio towers and their projectors."""
     kv_bytes_per_token: float
     kv_bytes_per_sequence: dict[str, float]
     state_bytes_per_sequence: dict[str, float]
@@ -141,6 +246,21 @@ class Speculative:
     draft_kv_bytes_per_token: float
 
     @property
+    def tpot_s(self) -> Duration:
+        """Return TPOT with the draft."""
+        return self.tpot
+
+    @property
+    def plain_tpot_s(self) -> Duration:
+        """Return TPOT without the draft."""
+        return self.plain
+
+    @property
+    def tokens_per_s(self) -> Rates:
+        """Return tokens per second of the whole deployment, with the draft."""
+        return rates_of(self.batch, self.tpot)
+
+    @property
     def basis(self) -> str:
         """Return whether speedup and break-even are judged at the "bound" or at the "estimate"."""
         return "bound" if self.tpot.estimate is None else "estimate"
@@ -188,6 +308,15 @@ class Speculative:
 
 
 @dataclass(frozen=True, slots=True)
+class CriticalBatch:
+    """The batch from which compute limits: of the linear operators alone, and of the whole decode step; None: there is none."""
+
+    linear: float | None
+    step: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Where batches stop being useful, and where they stop fitting: sequences of the whole deployment by tokens cached."""
 
@@ -196,9 +325,23 @@ class Limits:
     critical_batch_why: str
     max_batch_by_context: tuple[tuple[int, int], ...]
 
+    @property
+    def critical_batch(self) -> CriticalBatch:
+        """Return the critical batches together."""
+        return CriticalBatch(self.critical_batch_linear, self.critical_batch_step, self.critical_batch_why)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimes:
+    """Times of a whole request."""
+
+    ttft_s: Duration
+    tpot_s: Duration
+    e2e_s: Duration
+
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Analysis(HasFigures):
+class Analysis(Displayed):
     """The result of `roofline analyze`."""
 
     inputs: dict[str, Any]
@@ -207,7 +350,7 @@ class Analysis(HasFigures):
     deployment: dict[str, Any]
     memory: Memory
     phases: tuple[Phase, ...]
-    request: dict[str, Duration] | None
+    request: RequestTimes | None
     limits: Limits
     assumptions: tuple[Assumption, ...]
     query: dict[str, Any] | None = None
@@ -227,7 +370,7 @@ class Analysis(HasFigures):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data in base units, in the layout of `roofline analyze --json`."""
-        served = None if self.request is None else {name: value.to_dict() for name, value in self.request.items()}
+        served = None if self.request is None else {name: span.to_dict() for name, span in _plain(self.request).items()}
         return {
             **envelope(self.inputs),
             "model": self.model,
@@ -253,23 +396,24 @@ class Analysis(HasFigures):
         """Return the result as JSON text; NaN and infinity are null."""
         return dump_json(self.to_dict(), indent)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table, one row per operator and phase; names of columns end in their units."""
+    def to_frame(self, names: Literal["flat", "json"] = "flat") -> pd.DataFrame:
+        """Return a tidy table, one row per operator and phase.
+
+        Args:
+            names: of the columns: "flat" as in sweeps, the unit last (`time_bound_s`), with `dims` as dictionaries; "json" as
+                in documents and attributes (`time_s.bound`), with a column for each dimension (`dims.m`).
+        """
         import pandas as pd
 
-        return pd.DataFrame(operator_rows(self))
+        if names == "flat":
+            listed = [op.dims for phase in self.phases for op in phase.operators]
+            return pd.DataFrame(operator_rows(self)).assign(dims=pd.Series(listed, dtype=object))
+        rows = [{"phase": phase["phase"], **op} for phase in map(_phase, self.phases) for op in phase["operators"]]
+        return pd.json_normalize(rows)
 
     def to_html(self) -> str:
-        """Return an HTML page that needs no other file: times, memory and operators as tables."""
-        return HTML().page(self)
-
-    def __repr__(self) -> str:
-        times = [f"{phase.name} {phase.time.bound:.4g} s" for phase in self.phases if phase.time.bound is not None]
-        what = f"{self.model['name']} on {self.hardware['devices']} x {self.hardware['accelerator']}"
-        return f"<Analysis of {what}: {', '.join(['fits' if self.memory.fits else 'does not fit', *times])}>"
-
-    def _repr_html_(self) -> str:
-        return HTML().body(self)
+        """Return the page of `roofline report` for this model, hardware and options; it needs no other file."""
+        return RENDERER().page(self)
 
 
 def operator_rows(result: Analysis) -> list[dict[str, Any]]:
@@ -298,13 +442,18 @@ def _intensity(cost: Cost) -> float | None:
 def _cost(cost: Cost) -> dict[str, Any]:
     return {
         "flops": {"matrix": cost.matrix_flops, "vector": cost.vector_flops, "total": cost.flops},
-        "bytes": {
-            "weights": cost.weight_bytes, "activations": cost.activation_bytes, "kv_read": cost.kv_read_bytes,
-            "kv_write": cost.kv_write_bytes, "state_read": cost.state_read_bytes, "state_write": cost.state_write_bytes,
-            "total": cost.bytes,
-        },
+        "bytes": bytes_by_content(cost),
         "link_bytes": cost.link_bytes,
         "arithmetic_intensity": _intensity(cost),
+    }
+
+
+def bytes_by_content(cost: Cost) -> dict[str, Any]:
+    """Return the bytes of device memory by what they hold, and `total`, as JSON documents have them."""
+    return {
+        "weights": cost.weight_bytes, "activations": cost.activation_bytes, "kv_read": cost.kv_read_bytes,
+        "kv_write": cost.kv_write_bytes, "state_read": cost.state_read_bytes, "state_write": cost.state_write_bytes,
+        "total": cost.bytes,
     }  # fmt: skip
 
 
@@ -321,9 +470,9 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "pipeline": phase.pipeline.to_dict(),
         "estimate_basis": phase.estimate_basis,
         "tokens_per_s": {
-            "floor": _per(phase.produced_tokens, phase.pipeline.floor),
-            "bound": phase.tokens_per_s,
-            "estimate": phase.tokens_per_s_estimate,
+            "floor": phase.tokens_per_s.floor,
+            "bound": phase.tokens_per_s.bound,
+            "estimate": phase.tokens_per_s.estimate,
         },
         "mfu": phase.mfu,
         "mbu": phase.mbu,
@@ -343,8 +492,8 @@ def _operator(op: OperatorResult, produced: float) -> dict[str, Any]:
         "time_s": _plain(op.time),
         # the rate if the phase had no other operator; utilisation while this one runs
         "tokens_per_s": {"bound": _per(produced, op.time.bound), "estimate": _per(produced, op.time.estimate)},
-        "mfu": _per(op.times.matrix, op.time.estimate or op.time.bound),
-        "mbu": _per(op.times.memory, op.time.estimate or op.time.bound),
+        "mfu": op.mfu,
+        "mbu": op.mbu,
     }
 
 

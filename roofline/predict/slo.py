@@ -23,6 +23,16 @@ class Slo:
     tpot: float | None = None
 
     @property
+    def ttft_s(self) -> float | None:
+        """Return the objective for TTFT in seconds."""
+        return self.ttft
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Return the objective for TPOT in seconds."""
+        return self.tpot
+
+    @property
     def given(self) -> bool:
         """Return whether there is any objective."""
         return self.ttft is not None or self.tpot is not None
@@ -46,15 +56,15 @@ Tpot = Callable[[int], Duration]
 """Seconds between the tokens of a sequence, by the batch."""
 
 
-def prompt_step(request: ResolvedRequest, context: int) -> Step | None:
+def prompt_step(request: ResolvedRequest, context: int, cached_prefix: int = 0) -> Step | None:
     """Return the prefill of one prompt of `context` tokens alone; None if it is 0.
 
-    Of a prompt that begins with the shared prefix, which is cached already, the rest is computed, and at least its last
-    token.
+    Of a prompt that begins with the shared prefix, or whose first `cached_prefix` tokens are in the prefix cache, the rest is
+    computed, and at least its last token.
     """
     if context == 0:
         return None
-    cached = min(request.deployment.conventions.shared_prefix, context - 1)
+    cached = min(max(request.deployment.conventions.shared_prefix, cached_prefix), context - 1)
     return (Segment(1, context - cached, cached),)
 
 

@@ -20,10 +20,10 @@ from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions, timed
 from roofline.predict.duration import NO_TIMES, ZERO_TIME, Duration, scaled, total
 from roofline.predict.memory import MemoryModel, Setting, StageMemory
 from roofline.predict.request import ResolvedRequest
-from roofline.predict.result import Analysis, Speculative
+from roofline.predict.result import Analysis, RequestTimes, Speculative
 from roofline.predict.timing import pipeline
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Segment, Step, decode, prefill
+from roofline.specs.workload import Segment, Step, decode
 
 _MEAN_POINTS = 9  # in the middle of equal parts of what is generated
 
@@ -123,7 +123,7 @@ class SpeculativeStage(_WithDraft, StageMemory):
     @property
     def loaded_bytes(self) -> float:
         """The model's weights and the draft's."""
-        return self.weights_bytes + self.draft_weights_bytes
+        return super().loaded_bytes + self.draft_weights_bytes
 
     def own_cache_share(self, length: int) -> float:
         """The draft keeps the tokens too."""
@@ -282,8 +282,11 @@ class Speculation:
         request = self.request
         timed = result.memory.fits or request.ignore_capacity
         rounds = self._rounds(request.workload.batch, request.workload.context, timed=timed)
-        served = self._request_times() if timed and result.request is not None else result.request
-        return replace(result, speculative=rounds, request=served)
+        if not timed or result.request is None:
+            return replace(result, speculative=rounds)
+        served = self.request_times()
+        times = RequestTimes(served["ttft_s"], served["tpot_s"], served["e2e_s"])
+        return replace(result, speculative=rounds, request=times)
 
     def _rounds(self, batch: int, context: int, *, timed: bool) -> Speculative:
         """One batch at one context; without times where an analysis has none."""
@@ -315,16 +318,25 @@ class Speculation:
             draft_kv_bytes_per_token=0.0 if draft.memory is None else draft.memory.fullest_stage.kv_bytes_per_token,
         )
 
-    def _request_times(self) -> dict[str, Duration]:
-        """TTFT, TPOT and E2E of a request: prompts go through the draft too; TPOT is a mean over evenly spaced contexts."""
+    @property
+    def contexts(self) -> list[int]:
+        """Return the cached tokens of the rounds whose mean TPOT is: evenly spaced in the output, or those of one step."""
         workload = self.request.workload
-        ttft = self.prefill(prefill(workload.batch, workload.input_len))
+        steps = (workload.output_len or 1) - 1
+        if not steps:
+            return [workload.context]
+        count = min(steps, _MEAN_POINTS)
+        return [workload.input_len + round((index + 0.5) * steps / count - 0.5) for index in range(count)]
+
+    def request_times(self) -> dict[str, Duration]:
+        """Return TTFT, TPOT and E2E of a request: prompts go through the draft too; TPOT is a mean over `contexts`."""
+        workload = self.request.workload
+        ttft = self.prefill(workload.prompts)
         steps = (workload.output_len or 1) - 1  # the first token comes out of prefill
         if not steps:
             return {"ttft_s": ttft, "tpot_s": NO_TIMES, "e2e_s": ttft}
-        count = min(steps, _MEAN_POINTS)
-        contexts = [workload.input_len + round((index + 0.5) * steps / count - 0.5) for index in range(count)]
-        tpot = scaled(total(*(self.tpot(workload.batch, context) for context in contexts)), 1 / count)
+        contexts = self.contexts
+        tpot = scaled(total(*(self.tpot(workload.batch, context) for context in contexts)), 1 / len(contexts))
         return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": total(ttft, scaled(tpot, steps))}
 
 

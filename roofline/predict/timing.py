@@ -19,7 +19,7 @@ from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.floor import floors, latency
 from roofline.predict.request import ResolvedRequest
 from roofline.specs.hardware import Hardware
-from roofline.specs.workload import Step, decode, prefill, sequences
+from roofline.specs.workload import Step, decode, sequences
 
 # TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
 _TPOT_POINTS = 33
@@ -209,7 +209,7 @@ def request_times(request: ResolvedRequest, *, timed: bool) -> dict[str, Duratio
         return None
     if not timed:
         return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), NO_TIMES)
-    ttft = pipeline(request, prefill(workload.batch, workload.input_len))
+    ttft = pipeline(request, workload.prompts)
     steps = workload.output_len - 1  # the first token comes out of prefill
     if not steps:
         return {"ttft_s": ttft, "tpot_s": NO_TIMES, "e2e_s": ttft}

@@ -207,7 +207,10 @@ def span(figure: Figure, side: str, most: int, length: float = 640.0) -> Span:
         return Span(scale="category", low=-0.5, high=max(len(names), 1) - 0.5, categories=tuple(names), ticks=places)
     low, high = _log_range(figure, side, axis) if axis.scale == "log" else _linear_range(figure, side, axis, length)
     make = log_ticks if axis.scale == "log" else linear_ticks
-    return Span(scale=axis.scale, low=low, high=high, categories=(), ticks=tuple(make(low, high, axis.unit, most)))
+    ticks = make(low, high, axis.unit, most)
+    if axis.unit in _PREFIXED and axis.title.endswith(f" {axis.unit}"):  # the title says it once
+        ticks = [Tick(value=tick.value, text=tick.text.removesuffix(axis.unit).strip()) for tick in ticks]
+    return Span(scale=axis.scale, low=low, high=high, categories=(), ticks=tuple(ticks))
 
 
 def position(on: Span, value: float | str | None) -> float | None:
@@ -330,6 +333,9 @@ def _reached(figure: Figure, side: str) -> list[float]:
                 reached += bar_ends(series, index, has_horizontal_bars(figure))
         elif series.kind == "band" and side == "y":
             reached += [*series.low, *series.high]
+        elif series.kind == "band" and len(series.x_high) > 0:
+            reached += [value for value in along if value is not None and not isinstance(value, str)]
+            reached += [*series.x_high]
         else:
             reached += [value for value in along if value is not None and not isinstance(value, str)]
     for mark in figure.marks:

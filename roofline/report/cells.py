@@ -9,6 +9,7 @@ from roofline.formatting import percent
 from roofline.predict.duration import Duration
 from roofline.report.figure import Cell, Column, Table, View
 from roofline.report.summary import gib
+from roofline.text import Table as TextTable
 
 NOTHING = Cell(text="–")
 
@@ -21,6 +22,16 @@ def text_cell(text: str) -> Cell:
 def seconds(value: float | None, digits: int = 3) -> Cell:
     """A time in seconds as a cell, such as "12.3 ms", with `digits` significant digits; a dash for None."""
     return NOTHING if value is None else Cell(text=formatting.seconds(value, digits), value=value)
+
+
+def about_time(value: float | None) -> Cell:
+    """An estimated time in seconds as a cell, with the two or three digits that an estimate deserves; a dash for None."""
+    return NOTHING if value is None else Cell(text=formatting.about(value), value=value)
+
+
+def about_count(value: float | None) -> Cell:
+    """An estimated number without a unit as a cell, with two or three digits; a dash for None."""
+    return NOTHING if value is None else Cell(text=formatting.about_number(value), value=value)
 
 
 def amount(value: float | None, unit: str, digits: int = 3) -> Cell:
@@ -59,6 +70,13 @@ def table(key: str, title: str, note: str, names: tuple[str, ...], rows: Sequenc
         Column(name=name, number=any(row[index].value is not None for row in rows)) for index, name in enumerate(names)
     )
     return Table(key=key, title=title, note=note, columns=columns, rows=tuple(rows))
+
+
+def text_table(key: str, listed: TextTable) -> Table:
+    """A text table as one of cells, with its columns aligned as they are there."""
+    columns = tuple(Column(name=name, number=right) for name, right in zip(listed.columns, listed.right, strict=True))
+    rows = tuple(tuple(map(text_cell, row)) for row in listed.rows)
+    return Table(key=key, title=listed.title, note=listed.note, columns=columns, rows=rows)
 
 
 # CSV of all tables of a page

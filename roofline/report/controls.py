@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Value = float | str | bool
 """What a control holds: a number, the value of a choice, a switch, a text."""
@@ -30,8 +31,9 @@ class Control:
         high: upper end of a number.
         step: numbers are whole multiples of it above `low`: with whole `low` and `step` they stay integers.
         log: a number's slider is logarithmic.
+        slider: ends of a logarithmic slider whose number may be lower or higher, and 0 where `zero` is given.
         unit: shown after a number ("tokens"); nothing is converted by it.
-        zero: what a 0 is shown as, where it stands for "no number".
+        zero: what a 0 is shown as, where it stands for "no number"; its box is empty then.
         group: heading under which controls stand together.
         needs: another control's key, and the value it must have for this one to be shown; a hidden one keeps its value.
 
@@ -48,6 +50,7 @@ class Control:
     high: float | None = None
     step: float | None = None
     log: bool = False
+    slider: tuple[float, float] | None = None
     unit: str = ""
     zero: str = ""
     help: str = ""
@@ -68,7 +71,7 @@ class Control:
             raise ValueError(f"{self.key}: a number needs a value, a low and a high end")
         if not self.low <= self.value <= self.high:
             raise ValueError(f"{self.key}: {self.value} is not within {self.low} to {self.high}")
-        if self.log and self.low <= 0:
+        if self.log and (self.low if self.slider is None else self.slider[0]) <= 0:
             raise ValueError(f"{self.key}: a logarithmic slider starts above 0")
         if self.step is not None and abs((steps := (self.value - self.low) / self.step) - round(steps)) > 1e-9 * max(1, steps):
             raise ValueError(f"{self.key}: {self.value} is no whole number of steps above {self.low}")
@@ -88,6 +91,71 @@ class Control:
             return self.zero
         number = self.value if isinstance(self.value, str) else written(self.value)
         return f"{number} {self.unit}".strip()
+
+
+def number_control(
+    key: str,
+    label: str,
+    values: Mapping[str, Any],
+    low: float,
+    high: float,
+    unit: str,
+    group: str,
+    text: str,
+    *,
+    needs: tuple[str, Value] | None = None,
+) -> Control:
+    """A whole number of `values`, logarithmic where it is never 0; `text` is its help."""
+    value = float(values[key])
+    return Control(
+        key=key,
+        label=label,
+        kind="number",
+        value=value,
+        low=low,
+        high=high,
+        step=1,
+        log=low > 0,
+        unit=unit,
+        help=text,
+        group=group,
+        needs=needs,
+    )
+
+
+def optional_control(
+    key: str, label: str, values: Mapping[str, Any], ends: tuple[float, float], unit: str, zero: str, group: str
+) -> Control:
+    """A number above zero, or none; its slider goes over the ends, what is typed may be a hundred times above them."""
+    value = float(values[key])
+    return Control(
+        key=key,
+        label=label,
+        kind="number",
+        value=value,
+        low=0,
+        high=max(100 * ends[1], value),
+        log=True,
+        slider=ends,
+        unit=unit,
+        zero=zero,
+        group=group,
+    )
+
+
+def choice_control(
+    key: str,
+    label: str,
+    listed: Sequence[tuple[str, str]],
+    values: Mapping[str, Any],
+    group: str,
+    *,
+    needs: tuple[str, Value] | None = None,
+) -> Control:
+    """One of several values, each with its text."""
+    choices = tuple(Choice(value=value, text=text) for value, text in listed)
+    value = str(values[key])
+    return Control(key=key, label=label, kind="choice", value=value, choices=choices, group=group or "Model", needs=needs)
 
 
 def written(value: float) -> str:

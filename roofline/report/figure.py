@@ -73,10 +73,14 @@ class Series:
     labels: tuple[str, ...] = ()
     """A text per point, shown under the pointer."""
     short: tuple[str, ...] = ()
-    """A few characters per point, drawn next to it or in its bar where they fit."""
+    """A few characters per point, drawn next to it or in its bar where they fit; at points with line feeds between lines."""
+    along: tuple[str, ...] = ()
+    """Lines: a text per stroke, written along it; "" for none."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     """Bands: the edges, in units of y."""
+    x_high: tuple[float, ...] = ()
+    """Bands: x of the points of the upper edge, where it is another than that of the lower one."""
     z: tuple[tuple[float | None, ...], ...] = ()
     texts: tuple[tuple[str, ...], ...] = ()
     hatched: tuple[tuple[bool, ...], ...] = ()
@@ -135,6 +139,10 @@ class Section:
     note: str
     figure: Figure | None
     tables: tuple[Table, ...]
+    half: bool = False
+    """Whether it takes half of the width of a wide window, beside another such section."""
+    folded: bool = False
+    """Whether only its title is seen until a reader opens it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +154,46 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """An estimate between the ends of its interval, and a bound, as shares (0 to 1) of an axis that begins at zero."""
+
+    role: str
+    low: float
+    high: float
+    value: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a stacked bar: what it is, its role, where it begins and how long it is as shares (0 to 1) of the bar."""
+
+    name: str
+    role: str
+    start: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One headline number in large type, with its label and a note in small type."""
+    """One headline number in large type, with its label and a note in small type; under it a gauge or a stacked bar."""
 
     label: str
     cell: Cell
     note: str
+    meaning: str = ""
+    """What the label stands for, in words: "time per output token"."""
+    gauge: Gauge | None = None
+    parts: tuple[Part, ...] = ()
+    """Of a stacked bar, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default:
+    """The number that a control stands for while it is at zero, in its unit: the datasheet's, say. `key` is the control's."""
+
+    key: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +210,10 @@ class View:
     sections: tuple[Section, ...]
     assumptions: Table
     not_modelled: tuple[str, ...]
+    verdict: str = ""
+    """The answer in one sentence; with it the sentences of `answer` are folded, to be opened by who wants them."""
+    defaults: tuple[Default, ...] = ()
+    """Of controls that are shown prefilled."""
 
 
-PARTS_OF_A_VIEW = (View, Section, Figure, Table, Column, Cell, Tile, Command, Axis, Series, Mark, Zone)
+PARTS_OF_A_VIEW = (View, Default, Section, Figure, Table, Column, Cell, Tile, Gauge, Part, Command, Axis, Series, Mark, Zone)

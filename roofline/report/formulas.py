@@ -16,9 +16,10 @@ from roofline import formatting
 from roofline.errors import InputError
 from roofline.formulas.latex import name, named
 from roofline.formulas.mathml import mathml, spaced, symbol_mathml
+from roofline.formulas.mathml import written as in_formula
 from roofline.formulas.symbolic import described
 from roofline.predict.explain import Explanation, explain_step
-from roofline.predict.explain.explanation import DERIVED, derived, meaning, total
+from roofline.predict.explain.explanation import DERIVED, derived, meaning, total, unit_of
 from roofline.predict.request import ResolvedRequest
 from roofline.report.cells import op_key
 from roofline.report.controls import written
@@ -111,7 +112,7 @@ def _row(part: Explanation) -> str:
 def _shared(operator: Explained, model: Explained, *, brief: bool) -> str:
     """Where the formulas of an operator stand, which symbols take the place of others there, and the values that differ."""
     differences = [
-        symbol_mathml(own).replace("</math>", f"<mo>=</mo><mn>{spaced(value)}</mn></math>")
+        symbol_mathml(own).replace("</math>", f"<mo>=</mo><mn>{in_formula(value, operator.unit(own))}</mn></math>")
         + (f" instead of {symbol_mathml(other)}" if own != other else "")
         for own, value, other in operator.differences(model)
     ]
@@ -166,7 +167,7 @@ def _legend(operators: Sequence[Explained]) -> str:
             values_of.setdefault((symbol, about), {})[value] = None
     rows = "".join(
         f'<tr><td>{symbol_mathml(symbol)}</td><td class="number">'
-        + " or ".join(f'<span data-value="{written(value)}">{spaced(value)}</span>' for value in values)
+        + " or ".join(f'<span data-value="{written(value)}">{in_formula(value, unit_of(about))}</span>' for value in values)
         + f"</td><td>{escape(about)}</td></tr>\n"
         for (symbol, about), values in sorted(
             values_of.items(), key=lambda entry: (described(named(entry[0][0])).order, entry[0])
@@ -229,6 +230,10 @@ class Explained:
         """Value (in the unit that the meaning names) and meaning of every symbol except those that are explained here."""
         own = {name(total(part.subject)) for part in self.explanation.parts}
         return {symbol: (value, about) for symbol, value, about in self.explanation.legend if symbol not in own}
+
+    def unit(self, symbol: str) -> str:
+        """The unit of a symbol of the legend; "1" for another."""
+        return unit_of(self.legend[symbol][1]) if symbol in self.legend else "1"
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from roofline.report.axes import Span, position, share, shorten, span, text_width
@@ -17,7 +18,7 @@ class Frame:
     width: float
     height: float
     font: float = 12.0
-    largest: float = 32.0
+    largest: float = 26.0
     """Diameter of the largest point."""
 
 
@@ -37,6 +38,8 @@ def inner_height(figure: Figure) -> float:
         return 330.0
     names = len(span(figure, "y", 1).categories)
     heat = any(series.kind == "heat" for series in figure.series)
+    if names > 3 and len([series for series in figure.series if series.kind == "bars"]) == 1:
+        return names * 26.0
     return max(names, 1) * 36.0 if heat else max(names, 2) * 40.0 if names > 3 else max(names, 1) * 58.0
 
 
@@ -55,6 +58,11 @@ def spot(frame: Frame, x: float | str | None, y: float | str | None) -> tuple[fl
     """Where a point is drawn: pixels from the left and from the top; None if it cannot be drawn."""
     along, up = position(frame.x, x), position(frame.y, y)
     return None if along is None or up is None else (across(frame, along), down(frame, up))
+
+
+def upright(frame: Frame) -> float:
+    """Length in pixels of the stroke that stands for a limit on a bar: more than the bar is thick, but within its row."""
+    return min(44.0, 0.9 * frame.height / max(len(frame.y.categories), 1))
 
 
 def diameter(series: Series, index: int, frame: Frame) -> float:
@@ -95,6 +103,8 @@ _AROUND_POINT = (
     "bottom right",
     "bottom left",
 )
+_CROWDED, _LED = 4, 9
+"""Costs of the text of a point, next to it and at the end of a leader, beyond which there is none."""
 _CORNERS = ("bottom right", "bottom left", "top right", "top left")
 """Of a text beside the corner of a zone that it stands in: seen from the upper left corner, it is to the bottom right."""
 
@@ -104,10 +114,12 @@ class Label:
     """A placed text and its box.
 
     Args:
-        kind: "above" or "mark" (text of a mark), "zone", or "short" (text of a point).
+        kind: "above" or "mark" (text of a mark), "zone", "along" (text of a stroke), or "short" (text of a point).
         index: of the mark, the zone or the series.
-        point: index of the point in its series; -1 for marks and zones.
+        point: index of the point or stroke in its series; -1 for marks and zones.
         where: its side of the place that it names, such as "top left".
+        angle: degrees by which it is turned around its middle, clockwise.
+        leader: where a line from its point ends at it; None where it is right beside what it names.
     """
 
     kind: str
@@ -116,6 +128,8 @@ class Label:
     text: str
     where: str
     box: Box
+    angle: float = 0.0
+    leader: tuple[float, float] | None = None
 
 
 def above(figure: Figure, frame: Frame) -> list[Label]:
@@ -167,29 +181,99 @@ def labels(figure: Figure, frame: Frame) -> list[Label]:
             sides = [(x, y, where) for (x, y), where in zip(places, _CORNERS, strict=True)]
             placed.append(_best("zone", index, _fitting(zone.text, frame), sides, frame, soft, placed))
     for index, series in enumerate(figure.series):
+        for stroke, text in enumerate(series.along):
+            if text != "":
+                placed += _along_stroke(index, stroke, series, frame, soft, placed)
+    for index, series in enumerate(figure.series):
         if series.kind in ("line", "points") and len(series.short) > 0:
             placed += _shorts(index, series, frame, soft, placed)
     return placed
 
 
 def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: list[Label]) -> list[Label]:
-    """The short texts of one series, of large points first."""
+    """The short texts of one series, of large points first; those of points may stand away from them, with a leader."""
     labels: list[Label] = []
+    at_points = series.kind == "points"
     for point in drawn_first(series):
         place = spot(frame, series.x[point], series.y[point])
         if place is None or series.short[point] == "":
             continue
         x, y = place
-        text = shorten(series.short[point], 32)
-        away = diameter(series, point, frame) / 2 if series.kind == "points" else 2.0
-        sides = [(x, y, where) for where in (_AROUND_POINT if series.kind == "points" else _AROUND_LINE)]
-        boxes = [_placed_at(x, y, where, text, frame.font - 1, away) for x, y, where in sides]
-        costs = [_cost(box, frame, soft, [*before, *labels]) for box in boxes]
-        least = min(costs)
-        if least <= (0 if series.kind == "points" else 1):
-            best = costs.index(least)
-            labels.append(Label(kind="short", index=index, point=point, text=text, where=sides[best][2], box=boxes[best]))
+        text = "\n".join([shorten(line, 32) for line in series.short[point].split("\n")[:_LINES]])
+        away = diameter(series, point, frame) / 2 if at_points else 2.0
+        taken = [*before, *labels]
+        places = []
+        for where in _AROUND_POINT if at_points else _AROUND_LINE:
+            box = _placed_at(x, y, where, text, frame.font - 1, away)
+            label = Label(kind="short", index=index, point=point, text=text, where=where, box=box)
+            places.append((_cost(box, frame, soft, taken), label))
+        first = places[0][1]
+        places = [place for place in places if place[0] <= (_CROWDED if at_points else 1)]
+        if at_points and min([cost for cost, _ in places], default=1.0) > 0:
+            places += [place for place in _led(first, x, y, frame, soft, taken) if place[0] <= _LED]
+        if len(places) > 0:
+            labels.append(min(places, key=lambda place: place[0])[1])
     return labels
+
+
+_LINES = 6
+"""Lines of a text beside a point."""
+_REACH = (28.0, 48.0, 72.0, 100.0, 130.0)
+"""Pixels from a point to a text with a leader."""
+_WAYS = tuple((math.cos(math.pi * step / 8), math.sin(math.pi * step / 8)) for step in range(16))
+
+
+def _led(near: Label, x: float, y: float, frame: Frame, soft: list[Box], taken: list[Label]) -> list[tuple[float, Label]]:
+    """Places of a text away from its point, each with its cost, which grows with the length of the leader."""
+    places: list[tuple[float, Label]] = []
+    for reach in _REACH:
+        for across_way, down_way in _WAYS:
+            end = (x + reach * across_way, y + reach * down_way)
+            steep = abs(down_way) > 0.9
+            side = "center" if steep else "right" if across_way > 0 else "left"
+            where = f"{('bottom' if down_way > 0 else 'top') if steep else 'middle'} {side}"
+            box = _placed_at(end[0], end[1], where, near.text, frame.font - 1, 0.0)
+            cost = _cost(box, frame, soft, taken) + 0.6 + reach / 50
+            strokes = _along((x, y), end, frame)
+            cost += 4 * sum([1 for label in taken if any(_meet(dot, label.box) for dot in strokes)])
+            cost += 0.7 * sum([1 for thing in soft if any(_meet(dot, thing) for dot in strokes[2:])])
+            label = Label(kind="short", index=near.index, point=near.point, text=near.text, where=where, box=box, leader=end)
+            places.append((cost, label))
+    return places
+
+
+def _along_stroke(index: int, stroke: int, series: Series, frame: Frame, soft: list[Box], taken: list[Label]) -> list[Label]:
+    """The text of one stroke of a line, turned as the stroke is, above it or else below; none where it is out of sight."""
+    start, end = spot(frame, series.x[stroke], series.y[stroke]), spot(frame, series.x[stroke + 1], series.y[stroke + 1])
+    if start is None or end is None or start[0] >= end[0]:
+        return []
+    text, size = _fitting(series.along[stroke], frame), frame.font
+    wide, run, rise = text_width(text, size), end[0] - start[0], end[1] - start[1]
+    length = math.sqrt(run * run + rise * rise)
+    angle = math.atan2(rise, run) * 180 / math.pi
+    places: list[tuple[float, Label]] = []
+    for side in (-1, 1):
+        for part in _PARTS:
+            away = side * (0.5 * size + 5)
+            x, y = start[0] + part * run - away * rise / length, start[1] + part * rise + away * run / length
+            if rise == 0:  # beyond the stroke's ends there is space too, but not beyond the frame's
+                x = min(max(x, wide / 2), frame.width - wide / 2 - 2)
+            tilt = (abs(run) / length, abs(rise) / length)
+            tall = wide * tilt[1] + size * tilt[0]
+            box = Box(left=x - wide / 2 * tilt[0], top=y - tall / 2, right=x + wide / 2 * tilt[0], bottom=y + tall / 2)
+            dots = [_around(x + at * wide * run / length, y + at * wide * rise / length, size / 2) for at in _TEXT_PARTS]
+            cost = 1e6 if _outside(box, frame) > 1 else 1e3 * sum([1 for label in taken if _meet(box, label.box)])
+            cost += sum([1 for thing in soft if any(_meet(dot, thing) for dot in dots)]) + (0.5 if side > 0 else 0.0)
+            where = "middle center"
+            label = Label(kind="along", index=index, point=stroke, text=text, where=where, box=box, angle=angle)
+            places.append((cost, label))
+    least, label = min(places, key=lambda place: place[0])
+    return [label] if least < 1e6 else []
+
+
+_PARTS = (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2, 0.9, 0.1)
+_TEXT_PARTS = (-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Places along a stroke, and along a text, that are looked at."""
 
 
 def _fitting(text: str, frame: Frame) -> str:
@@ -214,7 +298,8 @@ def _best(
 
 def _placed_at(x: float, y: float, where: str, text: str, size: float, away: float) -> Box:
     """The box of a text on one side of a place."""
-    wide, tall, gap = text_width(text, size), size * 1.2, away + 2.0
+    lines = text.split("\n")
+    wide, tall, gap = max([text_width(line, size) for line in lines]), size * 1.2 * len(lines), away + 2.0
     vertical, horizontal = where.split(" ")
     top = y - gap - tall if vertical == "top" else y + gap if vertical == "bottom" else y - tall / 2
     aside = gap if vertical == "middle" else 2.0
@@ -224,9 +309,14 @@ def _placed_at(x: float, y: float, where: str, text: str, size: float, away: flo
 
 def _cost(box: Box, frame: Frame, soft: list[Box], placed: list[Label]) -> float:
     """How bad a place is: 1 for each thing drawn under it, much for a text under it or for a part outside."""
-    outside = max(-box.left, box.right - frame.width, -box.top, box.bottom - frame.height, 0.0)
+    outside = _outside(box, frame)
     texts = sum(1 for label in placed if _meet(box, label.box))
     return (1e6 + outside if outside > 1 else 0.0) + 1e3 * texts + sum(1 for thing in soft if _meet(box, thing))
+
+
+def _outside(box: Box, frame: Frame) -> float:
+    """Pixels by which a box is beyond the frame."""
+    return max(-box.left, box.right - frame.width, -box.top, box.bottom - frame.height, 0.0)
 
 
 def _meet(one: Box, other: Box) -> bool:

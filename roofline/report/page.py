@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from hashlib import sha256
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from roofline.report.controls import LONGEST_TEXT, Control, written
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
 _PLOTLY = "plotly-cartesian.min.js.deflate"
 """Packed once, so that pages of every machine hold the same bytes; a third of its size, which a page unpacks when it is up."""
-_STYLES = ("style", "figures", "formulas", "print")
-_SCRIPTS = ("packed", "state", "controls", "elements", "view", "points", "plots", "actions", "main")
+_COMPUTING = "computing.js"
+"""Runs after the script that defines `model`, in the page and in its worker."""
+_STYLES = ("figures", "style", "formulas", "print")
+_SCRIPTS = ("packed", "state", "controls", "elements", "view", "points", "plots", "actions", "worker", "main")
 """The page's own scripts, in the order in which they stand in the page; they share one scope."""
 
 
@@ -41,8 +44,6 @@ def live_page(
     formulas: str = "",
     *,
     settings_title: str = "Settings",
-    assumptions_last: bool = False,
-    styles: Sequence[str] = (),
 ) -> str:
     """An interactive page: a complete HTML document with controls, figures that respond to them, and no other files.
 
@@ -54,18 +55,17 @@ def live_page(
         reproduce: the command line that writes this page.
         formulas: trusted HTML fragment, as of `report.formulas.formulas`; a click on a point opens the element `op-KEY`.
         settings_title: heading of the controls.
-        assumptions_last: assumptions follow all sections instead of preceding them.
-        styles: names of further style sheets in `reports`.
 
     Raises:
         ValueError: a script or style holds what would end its element early.
     """
-    style = style_sheets((*_STYLES, *styles))
+    style = style_sheets(_STYLES)
     own = page_scripts(_SCRIPTS)
+    script = inlined(f"{script}\n{(shipped('reports') / _COMPUTING).read_text(encoding='utf-8')}")
     bundle = (shipped("reports") / _PLOTLY).read_bytes()
     plotly = inlined(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
     content = as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
-    packed = {"data": deflated(content), "model": deflated(inlined(script)), "plotly": b64encode(bundle).decode()}
+    packed = {"data": deflated(content), "model": deflated(script), "plotly": b64encode(bundle).decode()}
     template = environment().get_template("page.html.j2")
     return template.render(
         view=view,
@@ -75,7 +75,6 @@ def live_page(
         reproduce=reproduce,
         formulas=formulas,
         settings_title=settings_title,
-        assumptions_last=assumptions_last,
         style=style,
         script=own,
         packed=packed,
@@ -85,14 +84,15 @@ def live_page(
 
 
 def static_page(view: View, reproduce: str) -> str:
-    """A complete HTML document without controls and scripts: text, style, still pictures.
+    """A complete HTML document without controls: the shell and the figures of `live_page`, of one state.
 
-    `view` and `reproduce` are as for `live_page`; what a click would open there is here closed, for a reader to open.
+    `view` and `reproduce` are as for `live_page`.
     """
-    style = style_sheets((*_STYLES, "still"))
-    policy = f"default-src 'none'; style-src {csp_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
-    template = environment().get_template("still.html.j2")
-    return template.render(view=view, reproduce=reproduce, style=style, policy=policy)
+    from roofline.formulas.javascript import translated
+    from roofline.report.page_program import page_script, plot_program
+
+    script, _ = translated(plot_program, lambda _: None)
+    return live_page(view, (), page_script(script, ("plain.js", "page.js")), {}, reproduce)
 
 
 # NB: plotly.js fills an empty style element through the DOM, which is no inline style, and writes two style attributes: an
@@ -112,7 +112,7 @@ _CRISP = "".join(
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:
-    """What the page may do: run these scripts, use this style, show images that it made itself. Nothing else."""
+    """What the page may do: run these scripts, also in a worker, use this style, show its own images. Nothing else."""
     styles = (style, "", _CRISP)
     return "; ".join(
         (
@@ -120,6 +120,7 @@ def _policy(scripts: Sequence[str], style: str) -> str:
             f"script-src {' '.join(map(csp_hash, scripts))}",
             f"style-src 'unsafe-hashes' {' '.join(map(csp_hash, styles))}",
             "img-src data: blob:",
+            "worker-src blob:",
             "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
@@ -202,4 +203,4 @@ def cleaned(value: Any) -> Any:
         return {cleaned(key): cleaned(entry) for key, entry in value.items()}
     if isinstance(value, Sequence):
         return [cleaned(entry) for entry in value]
-    return value
+    return int(value) if isinstance(value, Integral) else value  # those of NumPy

@@ -12,11 +12,18 @@ from typing import Any
 from roofline import errors, numeric
 from roofline.blocks import BLOCKS, model_files
 from roofline.formulas.javascript import EVALUATED, Program, Translation
+from roofline.graph.build import build
+from roofline.operators import OPERATORS
 from roofline.operators.base import Operator
 from roofline.predict import assumptions, request
+from roofline.predict.batch_limits import critical_batch_step
+from roofline.predict.bounds import times
+from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.forms import forms_by_op
+from roofline.predict.floor import floor_parts
 from roofline.predict.result import Analysis
-from roofline.registry import HasFigures
+from roofline.predict.timing import pipeline
+from roofline.registry import Displayed
 from roofline.report.cells import csv_text
 from roofline.report.figure import View
 from roofline.report.plotly_figure import plot
@@ -57,15 +64,27 @@ _NATIVES: dict[Any, str] = {
     library.fit_files: "library.fit_files",
     library.load_fit: "library.load_fit",
     yaml_file.cached_text: "library.read_text",
+    request.sized: "((hardware, options) => [hardware, options])",  # names on a page have no number of devices
     assumptions.shadowing: "(() => [])",  # a page does not know the folders of who made it
     Path: "library.path",
     # other forms of a result
     Analysis.to_json: "$.fail",
     Analysis.to_frame: "$.fail",
     Analysis.to_html: "$.fail",
-    Analysis._repr_html_: "$.fail",
-    HasFigures.figure: "$.fail",
+    Displayed: "$.Obj",
 }
+# What the figures of a page compute again and again with equal arguments: graphs of steps, costs and times of operators.
+_REMEMBERED = (
+    build,
+    times,
+    floor_parts,
+    pipeline,
+    critical_batch_step,
+    Estimator.interval,
+    Estimator.bound,
+    Estimator.family,
+    *dict.fromkeys(operator.cost for operator in OPERATORS.values()),
+)
 
 
 def new_program(natives: Mapping[Any, str] | None = None) -> Program:
@@ -74,20 +93,35 @@ def new_program(natives: Mapping[Any, str] | None = None) -> Program:
     Args:
         natives: JavaScript expressions that replace Python functions or classes, besides those of every page.
     """
-    return Program({**_NATIVES, **(natives or {})})
+    return Program({**_NATIVES, **(natives or {})}, remembered=_REMEMBERED)
 
 
-def view_program(view: Callable[..., View], classes: Iterable[type]) -> Program:
+def view_program(
+    view: Callable[..., View],
+    classes: Iterable[type],
+    natives: Mapping[Any, str] | None = None,
+    parts: Iterable[Callable[..., Any]] = (),
+) -> Program:
     """The program of a page whose controls change its view: exports `view`, `plot` and `csv` to the page's script.
 
     Args:
         view: makes the view from what the controls hold.
         classes: of the data on the page, which the program constructs from JSON.
+        natives: as of `new_program`.
+        parts: functions that make the same view in parts; exported by their names.
     """
-    made = new_program()
+    made = plot_program(natives)
     for cls in classes:
         made.refer(cls)
     made.export("view", view)
+    for function in parts:
+        made.export(function.__name__, function)
+    return made
+
+
+def plot_program(natives: Mapping[Any, str] | None = None) -> Program:
+    """The program of a page of one state: exports `plot` and `csv`."""
+    made = new_program(natives)
     made.export("plot", plot)
     made.export("csv", csv_text)
     return made

@@ -9,31 +9,35 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from roofline.report.axes import Span, axis_title, shorten, span, text_width
+from roofline.report.axes import Span, axis_title, position, shorten, span, text_width
 from roofline.report.figure import Axis, Figure, Mark, Zone
-from roofline.report.layout import Frame, Label, above, inner_height, labels
-from roofline.report.plotly_traces import plain, traces
-from roofline.report.styles import DARK, LIGHT, in_legend, look, steps
+from roofline.report.layout import Frame, Label, above, diameter, inner_height, labels, spot
+from roofline.report.plotly_traces import halo, plain, traces
+from roofline.report.styles import DARK, LIGHT, in_legend, look, looks, steps
 
-_WIDE, _NARROW = 640.0, 190.0
-"""Pixels that the inside of a plot is taken to have when texts are placed; plotly knows only once it draws."""
+_WIDE, _NARROW, _MARGINS, _INSIDE = 760.0, 480.0, 120.0, 190.0
+"""Pixels: of a plot, of one for a hand; what axis and margins take of that, and what is left inside at the least. Texts are
+placed before plotly knows how wide its inside is."""
 _SWATCH = 56.0
 """Pixels of a legend's entry beside its text."""
+_LEGEND_MARGIN = 90.0
+"""Pixels by which a legend is wider than the inside of its plot."""
 
 
-def plot(figure: Figure, dark: bool, narrow: bool = False) -> dict[str, Any]:
+def plot(figure: Figure, dark: bool, whole_width: float = _WIDE) -> dict[str, Any]:
     """The figure as plotly's dictionary `{"data": [...], "layout": {...}}`, without its title.
 
-    A point's `customdata` is its key. `narrow` is for phone-sized screens.
+    A point's `customdata` is its key. `whole_width` is that of its box in pixels.
     """
     table = DARK if dark else LIGHT
-    width = _NARROW if narrow else _WIDE
+    narrow = whole_width < _NARROW
+    width = max(whole_width - _MARGINS, _INSIDE)
     frame = Frame(
         x=span(figure, "x", 4 if narrow else 8, width),
         y=span(figure, "y", 7),
         width=width,
         height=inner_height(figure),
-        largest=22.0 if narrow else 32.0,
+        largest=20.0 if narrow else 26.0,
     )
     over, inside = above(figure, frame), labels(figure, frame)
     return {"data": traces(figure, frame, inside, dark), "layout": _layout(figure, frame, [*over, *inside], table, narrow)}
@@ -41,7 +45,7 @@ def plot(figure: Figure, dark: bool, narrow: bool = False) -> dict[str, Any]:
 
 def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, str], narrow: bool) -> dict[str, Any]:
     top = 14 + max([0.0, *[-text.box.top for text in texts if text.kind == "above"]])
-    bottom = 62 + 22 * _legend_rows(figure, frame.width)
+    bottom = 54 + 20 * _legend_rows(figure, frame.width + _LEGEND_MARGIN)
     shapes = [_zone_shape(zone, frame, table) for zone in figure.zones]
     shapes += [shape for mark in figure.marks for shape in _mark_shapes(mark, table)]
     shapes += [_leader(text, figure.marks[text.index], table) for text in texts if text.kind == "above" and text.box.bottom < 0]
@@ -55,7 +59,9 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
         "xaxis": _axis(figure, figure.x, frame.x, table, 16 if narrow else 26),
         "yaxis": _axis(figure, figure.y, frame.y, table, 16 if narrow else 26),
         "shapes": shapes,
-        "annotations": [_annotation(text, figure, frame) for text in texts if text.kind != "short"],
+        "annotations": [
+            _annotation(text, figure, frame, table) for text in texts if text.kind != "short" or text.leader is not None
+        ],
         "showlegend": sum([1 for trace in in_legend(figure) if trace]) > 0,
         "legend": {
             "orientation": "h",
@@ -168,18 +174,26 @@ def _mark_shapes(mark: Mark, table: dict[str, str]) -> list[dict[str, Any]]:
     return shapes
 
 
-def _annotation(label: Label, figure: Figure, frame: Frame) -> dict[str, Any]:
+def _annotation(label: Label, figure: Figure, frame: Frame, table: dict[str, str]) -> dict[str, Any]:
     """A placed text. On logarithmic axes, annotations are placed by exponent, unlike shapes."""
     vertical, horizontal = label.where.split(" ")
     annotation: dict[str, Any] = {
-        "text": plain(label.text),
+        "text": "<br>".join([plain(line) for line in label.text.split("\n")]),
         "showarrow": False,
         "xanchor": "right" if horizontal == "left" else "left" if horizontal == "right" else "center",
         "yanchor": "bottom" if vertical == "top" else "top",
         "font": {"size": 12},
         "align": "left",
     }
-    if label.kind == "above":
+    if label.kind == "short":
+        annotation.update(_led(label, figure, frame, table))
+    elif label.kind == "along":
+        middle = ((label.box.left + label.box.right) / 2, (label.box.top + label.box.bottom) / 2)
+        annotation["x"] = _exponent(frame.x, _at(frame.x, middle[0] / frame.width))
+        annotation["y"] = _exponent(frame.y, _at(frame.y, 1 - middle[1] / frame.height))
+        annotation["yanchor"], annotation["textangle"] = "middle", label.angle
+        annotation["font"] = {"size": 12, "color": table[looks(figure)[label.index].hue], "shadow": halo(table["ground"])}
+    elif label.kind == "above":
         annotation["x"] = _exponent(frame.x, figure.marks[label.index].x)
         annotation["yref"], annotation["y"], annotation["yshift"] = "paper", 1, -label.box.bottom
     elif label.kind == "mark":
@@ -194,6 +208,34 @@ def _annotation(label: Label, figure: Figure, frame: Frame) -> dict[str, Any]:
         annotation["x"], annotation["y"] = _exponent(frame.x, x), _exponent(frame.y, y)
         annotation["xshift"], annotation["yshift"] = (-3 if horizontal == "left" else 3), (2 if vertical == "top" else -2)
     return annotation
+
+
+def _led(label: Label, figure: Figure, frame: Frame, table: dict[str, str]) -> dict[str, Any]:
+    """A text away from its point, as the tail of an arrow without a head."""
+    series, style = figure.series[label.index], looks(figure)[label.index]
+    x, y = position(frame.x, series.x[label.point]), position(frame.y, series.y[label.point])
+    place, end = spot(frame, series.x[label.point], series.y[label.point]), label.leader
+    if place is None or end is None:
+        return {}
+    vertical = label.where.split(" ")[0]
+    return {
+        "x": _exponent(frame.x, x),
+        "y": _exponent(frame.y, y),
+        "ax": end[0] - place[0],
+        "ay": end[1] - place[1],
+        "yanchor": "bottom" if vertical == "top" else "top" if vertical == "bottom" else "middle",
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": table["grey"],
+        "standoff": diameter(series, label.point, frame) / 2,
+        "font": {"size": 11, "color": table[style.hue], "shadow": halo(table["ground"])},
+    }
+
+
+def _at(on: Span, part: float) -> float:
+    """The value at a share of an axis that has numbers."""
+    return on.low * (on.high / on.low) ** part if on.scale == "log" else on.low + part * (on.high - on.low)
 
 
 def _within(on: Span, value: float) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.report.axes import Slot, Span, bar_ends, has_horizontal_bars, position, shorten, slots, text_width
 from roofline.report.figure import Figure, Series
-from roofline.report.layout import Frame, Label, diameter, drawn_first
+from roofline.report.layout import Frame, Label, diameter, drawn_first, upright
 from roofline.report.styles import (
     DARK,
     FAINT,
@@ -46,7 +46,7 @@ def _hover(text: str) -> str:
     return "<br>".join([plain(shorten(line, 110)) for line in text.split("\n")[:14]])
 
 
-def _halo(colour: str) -> str:
+def halo(colour: str) -> str:
     """A CSS text shadow all around a text, which keeps hatches away from its letters."""
     return f"0 0 2px {colour}, 0 0 3px {colour}, 0 0 4px {colour}, 0 0 5px {colour}"
 
@@ -138,7 +138,7 @@ def _cell_texts(
     for row, column in cells:
         shade = None if is_hatched(series, row, column) else scale.shade(series.z[row][column])
         hues.append(table["ink"] if shade is None else on_colours[shade])
-        halos.append(_halo(table["ground"]) if is_hatched(series, row, column) else "none")
+        halos.append(halo(table["ground"]) if is_hatched(series, row, column) else "none")
     texts = [cell_text(series, row, column) for row, column in cells]
     widest = max([text_width(line, 11.0) for text in texts for line in text.split("\n")], default=1.0)
     size = min(11.0, 11.0 * frame.width / max(len(series.x), 1) / max(widest, 1.0))
@@ -187,7 +187,7 @@ def traces(figure: Figure, frame: Frame, texts: list[Label], dark: bool) -> list
         if series.kind == "heat":
             made += _heat_traces(series, frame, dark)
             continue
-        own = [label for label in texts if label.kind == "short" and label.index == index]
+        own = [label for label in texts if label.kind == "short" and label.index == index and label.leader is None]
         if series.kind == "band":
             trace = _band(series, frame, style, table)
         elif series.kind == "bars":
@@ -219,13 +219,13 @@ def _about(series: Series, order: list[int]) -> dict[str, Any]:
     return trace
 
 
-def _texts(own: list[Label], order: list[int], table: dict[str, str], trace: dict[str, Any]) -> None:
+def _texts(own: list[Label], order: list[int], table: dict[str, str], trace: dict[str, Any], colour: str) -> None:
     """The short texts that have a place, beside their points."""
     text, where = ["" for _ in order], ["top center" for _ in order]
     for label in own:
-        text[order.index(label.point)], where[order.index(label.point)] = plain(label.text), label.where
+        text[order.index(label.point)], where[order.index(label.point)] = _hover(label.text), label.where
     trace["text"], trace["textposition"] = text, where
-    trace["textfont"] = {"size": 11, "color": table["ink"]}
+    trace["textfont"] = {"size": 11, "color": colour, "shadow": halo(table["ground"])}
 
 
 def _line(series: Series, frame: Frame, style: Look, own: list[Label], table: dict[str, str]) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _line(series: Series, frame: Frame, style: Look, own: list[Label], table: di
         trace["mode"] = "lines+markers+text"  # texts keep away from markers, seen or not
         if style.symbol == "":
             trace["marker"] = {"size": 8, "color": _NOTHING, "line": {"width": 0}}
-        _texts(own, order, table, trace)
+        _texts(own, order, table, trace, table["ink"])
     return trace
 
 
@@ -261,23 +261,26 @@ def _points(series: Series, frame: Frame, style: Look, own: list[Label], table: 
     if len(series.size) > 0:
         marker["size"] = [diameter(series, index, frame) for index in order]
         marker["opacity"] = 0.75
+    if style.symbol == "line-ns":
+        marker["size"] = upright(frame) / 1.4
     trace["marker"], trace["cliponaxis"] = marker, False
     if len(own) > 0:
         trace["mode"] = "markers+text"
-        _texts(own, order, table, trace)
+        _texts(own, order, table, trace, table[style.hue])
     return trace
 
 
 def _band(series: Series, frame: Frame, style: Look, table: dict[str, str]) -> dict[str, Any]:
     """One outline: there along the upper edge, back along the lower one."""
     x = [position(frame.x, value) for value in series.x]
+    upper = [position(frame.x, value) for value in series.x_high] if len(series.x_high) > 0 else x
     low, high = [position(frame.y, value) for value in series.low], [position(frame.y, value) for value in series.high]
     drawn = [i for i, place in enumerate(x) if place is not None and low[i] is not None and high[i] is not None]
     back = [drawn[len(drawn) - 1 - i] for i, _ in enumerate(drawn)]
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [x[i] for i in [*drawn, *back]],
+        "x": [*[upper[i] for i in drawn], *[x[i] for i in back]],
         "y": [*[high[i] for i in drawn], *[low[i] for i in back]],
         "fill": "toself",
         "fillcolor": FAINT[table[style.hue]],
@@ -311,7 +314,7 @@ def _bars(series: Series, frame: Frame, style: Look, slot: Slot, lies: bool, tab
         trace["textangle"], trace["insidetextanchor"], trace["cliponaxis"] = 0, "middle", False
         trace["insidetextfont"] = {"size": 11, "color": table["ink"] if style.hollow else table["ground"]}
         if style.hatch != "":
-            trace["insidetextfont"]["shadow"] = _halo(hue)
+            trace["insidetextfont"]["shadow"] = halo(hue)
     return trace
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline import formatting
-from roofline.formatting import plural
+from roofline.formatting import about_range, plural
 from roofline.report import preemption_summary, summary
-from roofline.report.cells import amount, seconds, table, text_cell, whole
+from roofline.report.answer import settings_line
+from roofline.report.cells import about_time, amount, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Command, Figure, Mark, Section, Series, Table, Tile, View
 from roofline.report.page import static_page
 from roofline.report.preemption_summary import rate as rate_of
-from roofline.report.preemption_summary import sentences
 from roofline.serving.preemption.copies import Curve
 from roofline.serving.preemption.preempt import Comparison, Preempted
 from roofline.text import Table as TextTable
@@ -23,7 +25,7 @@ _NOT_MODELLED = (
 
 def preemption_page(result: Preempted, line: str) -> str:
     """The page of `roofline preempt` as a complete HTML document; `line` is the command that writes it again."""
-    return static_page(view(result, line), line)
+    return static_page(view(result, line), f"{line} --output preempt.html")
 
 
 def view(result: Preempted, line: str) -> View:
@@ -31,42 +33,63 @@ def view(result: Preempted, line: str) -> View:
     comparison = result.comparison
     return View(
         title=f"Recompute or swap: {summary.headline(result)}",
-        subtitle=summary.subtitle(result),
-        answer=tuple(sentences(result)),
+        subtitle=settings_line(result, *preemption_summary.workload(result)),
+        answer=(*(text for _, text in preemption_summary.remarks(result)), f"{summary.subtitle(result)}."),
         fits=result.fits,
         error="",
         tiles=() if comparison is None else _tiles(comparison),
-        commands=(Command(label="The same in a terminal", text=line),),
+        commands=(Command(label="Reproduce in a terminal", text=line),),
         sections=() if comparison is None else _sections(result, comparison),
         assumptions=_cells("assumptions", summary.assumptions_table(result)),
         not_modelled=_NOT_MODELLED,
+        verdict=preemption_summary.verdict(result),
     )
 
 
 def _tiles(comparison: Comparison) -> tuple[Tile, ...]:
-    swap = comparison.swap
-    return (
-        Tile(label="recompute", cell=seconds(comparison.recompute.seconds), note=plural(comparison.recompute.steps, "step")),
-        Tile(label="swap", cell=seconds(swap.seconds), note=f"{seconds(swap.out_s).text} out, {seconds(swap.in_s).text} in"),
-        Tile(label="cheaper", cell=text_cell(comparison.cheaper), note="surely" if comparison.certain else "intervals overlap"),
-        Tile(label="break-even link", cell=amount(comparison.break_even_link, "B/s"), note="that large copies reach"),
+    swap, recompute = comparison.swap, comparison.recompute
+    interval = (
+        "" if recompute.high is None else f"80 % interval {about_range(recompute.low or recompute.bound, recompute.high)}"
     )
+    copied = f"{formatting.about(swap.out_s)} out, {formatting.about(swap.in_s)} in"
+    return (
+        Tile(label="Recompute", cell=about_time(recompute.seconds), note=interval or plural(recompute.steps, "step")),
+        Tile(label="Swap", cell=about_time(swap.seconds), note=copied),
+        Tile(
+            label="Cheaper",
+            cell=text_cell(comparison.cheaper),
+            note="beyond both intervals" if comparison.certain else "uncertain: the intervals overlap",
+        ),
+        Tile(
+            label="Break-even rate",
+            cell=amount(_break_even(comparison), "B/s"),
+            note="" if not swap.calls else f"these copies reach {rate_of(swap.attained)}",
+            meaning="of copies, above which a swap is faster",
+        ),
+    )
+
+
+def _break_even(comparison: Comparison) -> float:
+    """Bytes/s that copies have to reach, calls included, for a swap to take as long as recomputing."""
+    return 2 * comparison.swap.bytes / comparison.recompute.seconds
 
 
 def _sections(result: Preempted, comparison: Comparison) -> tuple[Section, ...]:
     ways, changed = preemption_summary.costs(result, comparison), preemption_summary.variants(result, comparison)
-    return (
-        Section(key="costs", title="By length", note="", figure=_costs(result, comparison), tables=(_cells("ways", ways),)),
-        Section(key="blocks", title="By length and block", note="", figure=_heat(result, comparison), tables=()),
-        Section(key="chunks", title="By the size of a copy", note="", figure=_chunks(result, comparison), tables=()),
-        Section(
-            key="variants",
-            title="What heads, windows, formats and copies do",
-            note="",
-            figure=None,
-            tables=(_cells("changed", changed),),
-        ),
+    figures = [_costs(result, comparison), *([] if result.query.coalesced else [_heat(comparison)]),
+               _chunks(result, comparison)]  # fmt: skip
+    halves = [Section(key=one.key, title=one.title, note="", figure=one, tables=(), half=True) for one in figures]
+    listed = Section(
+        key="ways", title="Methods", note="", figure=None, tables=(_cells("ways", ways),), half=len(halves) % 2 == 1
     )
+    more = Section(
+        key="variants",
+        title="What if",
+        note="",
+        figure=None,
+        tables=(_cells("changed", replace(changed, title="One change at a time")),),
+    )
+    return (*halves, listed, more)
 
 
 def _cells(key: str, listed: TextTable) -> Table:
@@ -84,8 +107,8 @@ def _costs(result: Preempted, comparison: Comparison) -> Figure:
     lines = [
         ("recompute" + alongside, "compute", [point.recompute_s for point in points]),
         ("swap, coalesced" if result.query.coalesced else "swap, block by block", "link", [point.swap_s for point in points]),
-        *([] if result.query.coalesced else [("swap, coalesced", "memory", [point.coalesced_s for point in points])]),
-        ("both at once", "sum", [point.partial_s for point in points]),
+        *([] if result.query.coalesced else [("swap, coalesced", "gathered", [point.coalesced_s for point in points])]),
+        ("both at once", "split", [point.partial_s for point in points]),
     ]
     x = tuple(point.tokens for point in points)
     series = tuple(
@@ -96,23 +119,23 @@ def _costs(result: Preempted, comparison: Comparison) -> Figure:
             x=x,
             y=tuple(values),
             labels=tuple(
-                f"{name}, {tokens:,} tokens: {formatting.seconds(took)}" for tokens, took in zip(x, values, strict=True)
+                f"{name}, {tokens:,} tokens: {formatting.about(took)}" for tokens, took in zip(x, values, strict=True)
             ),
         )
         for name, role, values in lines
     )
-    marks = [Mark(text=f"{result.query.tokens:,} tokens", x=float(result.query.tokens), role="limit")]
+    marks = [Mark(text=f"{result.query.tokens:,} tokens", x=float(result.query.tokens), role="pinned")]
     marks += [Mark(text=f"even at {at:,}", x=float(at), role="critical") for at in comparison.crossover_tokens]
     rows: list[tuple[Cell, ...]] = [
-        (whole(tokens), *(seconds(values[index]) for _, _, values in lines)) for index, tokens in enumerate(x)
+        (whole(tokens), *(about_time(values[index]) for _, _, values in lines)) for index, tokens in enumerate(x)
     ]
     names = ("tokens", *(name for name, _, _ in lines))
     return Figure(
         key="costs",
-        title="What bringing a sequence back takes",
+        title="Time to restore a sequence, by length",
         note="Recomputing a short sequence costs a pass over the weights, a long one attention on top; copies grow by blocks.",
         x=Axis(title="evicted tokens", scale="log", unit="tokens"),
-        y=Axis(title="seconds", scale="log", unit="s"),
+        y=Axis(title="time", scale="log", unit="s"),
         series=series,
         marks=tuple(marks),
         table=table("costs-rows", "By length", "", names, rows),
@@ -127,7 +150,7 @@ def _chunks(result: Preempted, comparison: Comparison) -> Figure:
     while sizes[-1] < _LARGEST:
         sizes.append(sizes[-1] * 2)
     line = Series(
-        name="copies of one size",
+        name="copies of this size",
         kind="line",
         role="roof",
         x=tuple(sizes),
@@ -139,7 +162,7 @@ def _chunks(result: Preempted, comparison: Comparison) -> Figure:
         blocks = [(block, swap.chunk_bytes * block / query.block_size) for block in comparison.heat.blocks]
         series.append(
             Series(
-                name="a block",
+                name="blocks, by their tokens",
                 kind="points",
                 role="link",
                 x=tuple(size for _, size in blocks),
@@ -152,23 +175,23 @@ def _chunks(result: Preempted, comparison: Comparison) -> Figure:
             )
         )
         rows = [(whole(block), amount(size, "B"), amount(float(curve.attained(size)), "B/s")) for block, size in blocks]
-    needed = 2 * swap.bytes / comparison.recompute.seconds
+    needed = _break_even(comparison)
     return Figure(
         key="chunks",
-        title="What copies reach, by their size",
-        note=f"A call takes {formatting.seconds(swap.curve[0])} besides its bytes. Above the line a swap is the cheaper.",
-        x=Axis(title="bytes of a copy", scale="log", unit="B"),
-        y=Axis(title="bytes/s", scale="log", unit="B/s"),
+        title="Transfer rate, by the size of a copy",
+        note=f"Each call takes {formatting.seconds(swap.curve[0])} besides its bytes. Above the dashed line a swap is faster.",
+        x=Axis(title="size of a copy", scale="log", unit="B"),
+        y=Axis(title="rate", scale="log", unit="B/s"),
         series=tuple(series),
-        marks=(Mark(text=f"needed: {rate_of(needed)}", y=needed, role="limit"),),
+        marks=(Mark(text=f"break-even: {rate_of(needed)}", y=needed, role="limit"),),
         table=table(
-            "chunks-rows", "Copies by the tokens of a block", "", ("tokens in a block", "bytes of a copy", "rate"), rows
+            "chunks-rows", "Copies by the tokens of a block", "", ("tokens in a block", "size of a copy", "rate"), rows
         ),
     )
 
 
-def _heat(result: Preempted, comparison: Comparison) -> Figure:
-    """Heat map of recompute time over swap time, by evicted tokens and tokens per block."""
+def _heat(comparison: Comparison) -> Figure:
+    """Heat map of recompute time over swap time, by evicted tokens and tokens per block, each block copied by itself."""
     grid = comparison.heat
     series = Series(
         name="recompute over swap:",
@@ -179,9 +202,9 @@ def _heat(result: Preempted, comparison: Comparison) -> Figure:
         z=grid.ratios,
         texts=tuple(tuple(_ratio(value) for value in line) for line in grid.ratios),
         hatched=tuple(tuple(value < 1 for value in line) for line in grid.ratios),
-        hatched_name="recomputing is the cheaper",
+        hatched_name="recomputing is faster",
         labels=tuple(
-            f"{tokens:,} tokens, blocks of {block:,}: recomputing takes {_ratio(value)} times a swap"
+            f"{tokens:,} tokens, blocks of {block:,}: recomputing takes {_ratio(value)} times as long as a swap"
             for tokens, line in zip(grid.tokens, grid.ratios, strict=True)
             for block, value in zip(grid.blocks, line, strict=True)
         ),
@@ -190,11 +213,10 @@ def _heat(result: Preempted, comparison: Comparison) -> Figure:
         (whole(tokens), *(Cell(text=_ratio(value), value=value) for value in line))
         for tokens, line in zip(grid.tokens, grid.ratios, strict=True)
     ]
-    how = "coalesced: the block decides over what is left empty in the last one" if result.query.coalesced else "block by block"
     return Figure(
         key="blocks",
-        title="Recompute over swap, by tokens and block",
-        note=f"Above 1 a swap is the cheaper. Copies {how}.",
+        title="Recompute time over swap time",
+        note="Above 1 swapping is faster. Copies block by block.",
         x=Axis(title="tokens in a block", scale="category"),
         y=Axis(title="evicted tokens", scale="category"),
         series=(series,),
@@ -203,4 +225,5 @@ def _heat(result: Preempted, comparison: Comparison) -> Figure:
 
 
 def _ratio(value: float) -> str:
-    return f"{value:,.0f}" if value >= 9.95 else f"{value:.2f}"
+    """A ratio with two digits, or three from 100 on."""
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"

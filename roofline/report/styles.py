@@ -1,5 +1,8 @@
 """How a role looks: one table of hues, symbols, dashes and hatches, so that nothing depends on colour alone.
 
+A hue has one meaning on all pages: blue is prefill and TTFT, orange decode and TPOT, gold ITL, ink E2E; green is compute, pink
+memory and what it holds, purple links; grey is what no resource does, red a limit.
+
 Hues keep 4.5:1 against the ground, so that texts on them can be read, and stay distinct for eyes without one kind of cone.
 The same hues are custom properties in `reports/figures.css`, for the static pictures.
 """
@@ -7,7 +10,7 @@ The same hues are custom properties in `reports/figures.css`, for the static pic
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.report.axes import drawable
 from roofline.report.figure import Figure, Series
@@ -23,6 +26,7 @@ LIGHT = {
     "purple": "#5423a0",
     "pink": "#8d1060",
     "red": "#8c1d14",
+    "gold": "#797234",
 }
 DARK = {
     "ground": "#12161b",
@@ -35,6 +39,7 @@ DARK = {
     "purple": "#b871f0",
     "pink": "#fa4d93",
     "red": "#e0605f",
+    "gold": "#e8d52c",
 }
 FAINT = {
     colour: f"rgba({','.join(str(int(colour[start : start + 2], 16)) for start in (1, 3, 5))},0.19)"
@@ -71,23 +76,52 @@ _ROLES = {
     "prefill": Look(hue="blue", symbol="circle"),
     "decode": Look(hue="orange", symbol="square", dash="dash", hatch="/"),
     "mixed": Look(hue="green", symbol="triangle-up", dash="dashdot", hatch="x"),
+    "at-bound": Look(hue="grey", symbol="circle", hollow=True),
+    "gap": Look(hue="grey"),
+    # the time of a phase by operator
+    "prefill-time": Look(hue="blue"),
+    "decode-time": Look(hue="orange"),
+    "mixed-time": Look(hue="green"),
+    "bound-mark": Look(hue="ink", symbol="line-ns"),
+    "prefill-card": Look(hue="blue", symbol="circle"),
+    "decode-card": Look(hue="orange", symbol="square"),
+    "mixed-card": Look(hue="green", symbol="triangle-up"),
+    # latencies: estimates along something, and their bound
+    "ttft": Look(hue="blue", symbol="circle"),
+    "tpot": Look(hue="orange", symbol="circle"),
+    "bare-bound": Look(hue="ink", dash="dash"),
+    # distributions and objectives of latencies
+    "TTFT": Look(hue="blue"),
+    "TPOT": Look(hue="orange", dash="dash"),
+    "ITL": Look(hue="gold", dash="dashdot"),
+    "E2E": Look(hue="ink", dash="longdash"),
+    # a server over time, without symbols
+    "requests": Look(hue="ink"),
+    "waiting": Look(hue="grey", dash="dash"),
+    "prompts": Look(hue="blue"),
+    "outputs": Look(hue="orange"),
+    "blocks": Look(hue="pink"),
     # roofs
     "roof": Look(hue="ink"),
     "roof-achievable": Look(hue="grey", dash="dot"),
     # what a time goes to
-    "compute": Look(hue="blue", symbol="circle"),
-    "memory": Look(hue="orange", symbol="square", dash="dash", hatch="/"),
-    "link": Look(hue="green", symbol="triangle-up", dash="dashdot", hatch="x"),
+    "compute": Look(hue="green", symbol="circle"),
+    "memory": Look(hue="pink", symbol="square", dash="dash", hatch="/"),
+    "link": Look(hue="purple", symbol="triangle-up", dash="dashdot", hatch="x"),
     "overhead": Look(hue="grey", symbol="diamond", dash="dot", hatch="."),
+    # ways of bringing a sequence back, besides computing (compute) and copies of blocks (link)
+    "gathered": Look(hue="purple", symbol="square", dash="dot", hatch="\\", hollow=True),
+    "split": Look(hue="ink", dash="longdash", hatch="+"),
     # what a memory holds
-    "weights": Look(hue="blue", symbol="circle"),
-    "kv": Look(hue="orange", symbol="square", dash="dash", hatch="/"),
-    "state": Look(hue="purple", symbol="diamond", dash="dashdot", hatch="\\"),
-    "activations": Look(hue="green", symbol="triangle-up", dash="longdash", hatch="x"),
+    "weights": Look(hue="pink", symbol="circle"),
+    "tower": Look(hue="pink", symbol="triangle-down", dash="dot", hatch="-"),
+    "kv": Look(hue="pink", symbol="square", dash="dash", hatch="/"),
+    "state": Look(hue="pink", symbol="diamond", dash="dashdot", hatch="\\"),
+    "activations": Look(hue="pink", symbol="triangle-up", dash="longdash", hatch="x"),
     "reserve": Look(hue="grey", symbol="diamond", dash="dot", hatch="."),
     "draft": Look(hue="ink", symbol="x", dash="longdash", hatch="+"),
     "free": Look(hue="grey", symbol="circle", hollow=True),
-    "missing": Look(hue="red", symbol="x", hatch="-"),
+    "missing": Look(hue="red", symbol="x"),
     # the basis of a number
     "bound": Look(hue="blue", symbol="circle", dash="dot", hollow=True),
     "estimate": Look(hue="blue", symbol="circle"),
@@ -95,14 +129,18 @@ _ROLES = {
     "measured": Look(hue="ink", symbol="x", dash="longdash", hatch="+"),
     "pinned": Look(hue="grey", symbol="diamond", dash="dashdot", hatch="\\", hollow=True),
     # borders
-    "slo": Look(hue="green", dash="dash", hatch="."),
+    "slo": Look(hue="ink", dash="dash", hatch="."),
     "limit": Look(hue="red", symbol="x", dash="longdash", hatch="-"),
-    "critical": Look(hue="purple", dash="dashdot"),
+    "critical": Look(hue="ink", dash="dashdot"),
     "capacity": Look(hue="red", symbol="line-ns"),
     # directions of a change
-    "less": Look(hue="blue", symbol="triangle-down"),
-    "more": Look(hue="orange", symbol="triangle-up", dash="dash", hatch="/"),
+    "less": Look(hue="grey", symbol="triangle-down"),
+    "more": Look(hue="ink", symbol="triangle-up", dash="dash", hatch="/"),
 }
+
+
+_CARDS = ("prefill-card", "decode-card", "mixed-card")
+"""Roles whose variants, phases on other hardware, keep the hue and differ in the symbol."""
 
 
 def look(role: str, variant: int = 0) -> Look:
@@ -114,6 +152,8 @@ def look(role: str, variant: int = 0) -> Look:
     first = _ROLES[role]
     if variant == 0:
         return first
+    if role in _CARDS:
+        return replace(first, symbol=_next(_SYMBOLS, first.symbol, 2 * variant))
     if first.symbol == "":
         return Look(hue=_next(_BARE_HUES, first.hue, variant), dash=_next(_DASHES, first.dash, variant), hatch=first.hatch)
     return Look(

@@ -15,7 +15,15 @@ from roofline.text import Table
 GIB = 2.0**30
 
 
-class Described(Protocol):
+class HasAssumptions(Protocol):
+    """A result with its assumptions."""
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Every choice that was made, with its origin."""
+
+
+class Described(HasAssumptions, Protocol):
     """What the functions below need of any result: its facts (`roofline.predict.analyze.facts`) and its assumptions."""
 
     @property
@@ -30,16 +38,15 @@ class Described(Protocol):
     def deployment(self) -> dict[str, Any]:
         """Formats and sizes of parallelism."""
 
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """Every choice that was made, with its origin."""
-
 
 def headline(result: Described) -> str:
     """Title line as text: model on N x accelerator."""
     hardware = result.hardware
     several = f"{hardware['devices']} x " if hardware["devices"] > 1 else ""
-    inside = f" ({hardware['title']})" if hardware["name"] != hardware["accelerator"] else ""
+    inside = ""
+    if hardware["name"] != hardware["accelerator"]:
+        nodes = -(-hardware["devices"] // (hardware.get("devices_per_node") or hardware["devices"]))
+        inside = f" ({f'{nodes} x ' if nodes > 1 else ''}{hardware['title']})"
     return f"{result.model['title']} on {several}{hardware['accelerator_title']}{inside}"
 
 
@@ -50,6 +57,21 @@ def subtitle(result: Described) -> str:
     weights = deployment["weight_dtype"]
     if deployment["quantization"] and "linear" not in deployment["quantization"]:
         weights += " (" + ", ".join(f"{role} {name}" for role, name in deployment["quantization"].items()) + ")"
+    sizes = sizes_of_parallelism(result)
+    parts = [
+        f"{format_count(counted['total'])} parameters{active}",
+        f"{result.model['layers']} layers",
+        f"context {result.model['context_length']:,}",
+        f"{weights} weights, {deployment['activation_dtype']} activations, {deployment['kv_dtype']} KV",
+        *sizes,
+        deployment["engine"],
+    ]
+    return " · ".join(parts)
+
+
+def sizes_of_parallelism(result: Described) -> list[str]:
+    """Sizes of parallelism above 1 in short, such as "TP8 EP8", as a list of one text; empty without any."""
+    deployment = result.deployment
     sizes = [
         f"{short}{deployment[name]}"
         for short, name in (
@@ -64,24 +86,16 @@ def subtitle(result: Described) -> str:
     ]
     if deployment["sequence_parallel"]:
         sizes.append("SP")
-    parts = [
-        f"{format_count(counted['total'])} parameters{active}",
-        f"{result.model['layers']} layers",
-        f"context {result.model['context_length']:,}",
-        f"{weights} weights, {deployment['activation_dtype']} activations, {deployment['kv_dtype']} KV",
-        *([" ".join(sizes)] if sizes else []),
-        deployment["engine"],
-    ]
-    return " · ".join(parts)
+    return [" ".join(sizes)] if sizes else []
 
 
-def format_count(value: float) -> str:
+def format_count(value: float, digits: int = 4) -> str:
     """A number of parameters as text, with the suffix B or M.
 
-    >>> format_count(8030261248), format_count(124439808)
-    ('8.03 B', '124.4 M')
+    >>> format_count(8030261248), format_count(124439808), format_count(235741434880, 3)
+    ('8.03 B', '124.4 M', '236 B')
     """
-    return f"{value / 1e9:.4g} B" if value >= 1e9 else f"{value / 1e6:.4g} M"
+    return f"{value / 1e9:.{digits}g} B" if value >= 1e9 else f"{value / 1e6:.{digits}g} M"
 
 
 def verdict(result: Analysis) -> str:
@@ -90,49 +104,56 @@ def verdict(result: Analysis) -> str:
     batch = max(phase.batch for phase in result.phases)
     if memory.fits:
         more = memory.max_batch_of_steps
-        return "Fits." if more is None else f"Fits. Max batch at these lengths: {more:,}."
+        return (
+            "Fits." if more is None else f"Fits. Maximum batch size at {_tokens_each(result):,} tokens per sequence: {more:,}."
+        )
     if memory.usable_bytes <= 0:
-        over = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes
-        allowed = formatting.binary(memory.budget_bytes)
-        text = f"Does not fit: weights and activations need {formatting.binary(over)} per device, {allowed} may be used."
+        whole, allowed = (memory.budget_bytes - memory.free_bytes) / GIB, memory.budget_bytes / GIB
+        text = f"Does not fit: needs {whole:.1f} GiB per device; {allowed:.1f} GiB is available."
     else:
         needed, left = formatting.binary(memory.needed_bytes), formatting.binary(memory.usable_bytes)
         what = "the recurrent state" if not memory.kv_bytes_per_token else "the KV cache"
         if memory.kv_bytes_per_token and memory.state_bytes_per_sequence["allocated"]:
             what += " and recurrent state"
-        text = f"Does not fit: {what} of {plural(batch, 'sequence')} needs {needed} per device, {left} are left for it."
+        text = f"Does not fit: {what} of {plural(batch, 'sequence')} needs {needed} per device; {left} is available for it."
     if memory.would_fit:
-        one_of = "any one of these" if len(memory.would_fit) > 1 else "this"
-        return f"{text} What would fit, with {one_of}: {'; '.join(memory.would_fit)}."
-    tried = "a smaller batch, a shorter context, an fp8 cache, fp8 and 4-bit weights, and up to 16 times the tensor parallelism"
-    return f"{text} Of what was tried nothing fits: {tried}."
+        one_of = "Any one of these makes" if len(memory.would_fit) > 1 else "This makes"
+        return f"{text} {one_of} it fit: {'; '.join(memory.would_fit)}."
+    tried = "a smaller batch, a shorter context, an fp8 cache, fp8 and 4-bit weights, or up to 16 times the tensor parallelism"
+    return f"{text} None of these makes it fit: {tried}."
+
+
+def _tokens_each(result: Analysis) -> int:
+    """Tokens of a sequence at the end of the longest step."""
+    lengths = [(phase.new_tokens + phase.cached_tokens) // phase.batch for phase in result.phases]
+    return max(result.memory.tokens_per_sequence, *lengths)
 
 
 def sentences(result: Analysis) -> list[str]:
     """The answer in sentences: whether it fits; time, rate and limiting resource of each phase; TTFT, TPOT and E2E."""
     answers = [verdict(result)]
     for phase in result.phases:
-        if phase.pipeline_s is None or phase.tokens_per_s is None:
+        if phase.pipeline_s is None or phase.tokens_per_s.bound is None:
             continue
         prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
         what = {"prefill": prompts, "decode": "Decode step", "mixed": "Mixed step"}[phase.name]
-        bound = f"roofline bound {formatting.seconds(phase.pipeline_s)} ({_rate(phase, phase.tokens_per_s)})"
+        bound = f"roofline bound {formatting.seconds(phase.pipeline_s)} ({_rate(phase, phase.tokens_per_s.bound)})"
         if phase.pipeline.floor is not None:
             bound += f", floor {formatting.seconds(phase.pipeline.floor)}"
-        reason = f"{str(phase.bound_by).capitalize()}-bound: {_why(phase, result)}"
+        reason = f"{str(phase.bound_by).capitalize()}-bound: {limited_because(phase, result)}"
         about = phase.pipeline
-        if about.estimate is None or about.low is None or about.high is None or phase.tokens_per_s_estimate is None:
+        if about.estimate is None or about.low is None or about.high is None or phase.tokens_per_s.estimate is None:
             answers.append(f"{what}: {bound}. {reason}.")
             continue
-        likely = f"~{formatting.seconds(about.estimate)} ({_rate(phase, phase.tokens_per_s_estimate)})"
+        likely = f"~{formatting.seconds(about.estimate)} ({_rate(phase, phase.tokens_per_s.estimate)})"
         between = f"80 % interval {formatting.seconds(about.low)} to {formatting.seconds(about.high)}"
         interval = "" if phase.estimate_basis == "given" else f", {between}"
         answers.append(f"{what}: {likely}{interval}{_basis(phase)}; {bound}. {reason}.")
-    if result.request is not None and result.request["e2e_s"].bound is not None:
+    if result.request is not None and result.request.e2e_s.bound is not None:
         texts = [
             f"{label} {_span(span)}"
             for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"), ("E2E", "e2e_s"))
-            if (span := result.request[name]).bound
+            if (span := getattr(result.request, name)).bound
         ]
         answers.append(f"Request: {'; '.join(texts)}.")
     return answers
@@ -175,7 +196,8 @@ def _ridge(phase: Phase, result: Analysis) -> float:
     return float(peaks[max(work, key=lambda dtype: work[dtype])] / result.hardware["bandwidth"])
 
 
-def _why(phase: Phase, result: Analysis) -> str:
+def limited_because(phase: Phase, result: Analysis) -> str:
+    """What limits a phase, in numbers: the work, or what crosses the memory bus or the link, against the ridge point."""
     cost, ridge = phase.cost, _ridge(phase, result)
     intensity = cost.matrix_flops / cost.bytes
     if phase.bound_by == "compute":
@@ -199,6 +221,8 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     free = memory.free_bytes
     token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} per token", result.speculative
     rows = [("weights", memory.weights_bytes, "")]
+    if memory.tower_bytes:
+        rows.append(("vision tower", memory.tower_bytes, "with its projector"))
     if drafted is not None and drafted.draft_weights_bytes:
         rows.append(("draft", drafted.draft_weights_bytes, f"weights of {drafted.draft}"))
         token += f", {formatting.binary(drafted.draft_kv_bytes_per_token)} of the draft"
@@ -305,23 +329,37 @@ def limits_table(result: Analysis) -> Table:
     return Table("Largest batch by context", note, ("cached tokens", "sequences"), (True, True), rows)
 
 
-def assumptions_table(result: Described) -> Table:
+def assumptions_table(result: HasAssumptions) -> Table:
     """Text table of every choice and its origin, those that need attention first."""
     order = {"assumed": 0, "transferred": 1, "given": 2, "default": 3}
     listed = sorted(result.assumptions, key=lambda item: order[item.origin])
-    rows = tuple((a.name, _written(a.value), a.origin, a.why) for a in listed)
+    rows = tuple((a.name, written(a.name, a.value), a.origin, a.why) for a in listed)
     return Table("Assumptions", "", ("name", "value", "origin", "why"), (False, False, False, False), rows)
 
 
-def _written(value: object) -> str:
-    """A value in an assumption; a whole number without a fraction.
+def written(name: str, value: object) -> str:
+    """Return the value of an assumption as people write it: bytes with a unit, whole numbers without a fraction.
 
-    >>> _written(None), _written(0.0), _written(0.9), _written("vllm")
-    ('none', '0', '0.9', 'vllm')
+    >>> written("host_memory", None), written("reserve", 0.0), written("gpu_memory_utilization", 0.9), written("engine", "vllm")
+    ('unknown', '0 B', '0.9', 'vllm')
+    >>> written("memory", 16e9), written("max_num_batched_tokens", 8192), written("microbatch_overlap", True)
+    ('14.9 GiB', '8,192', 'yes')
     """
     if value is None:
-        return "none"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return _NO_VALUE.get(name, "none")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return str(value)
+    if name in _BYTES:
+        return formatting.binary(value, 3)
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+_BYTES = ("memory", "host_memory", "reserve")
+"""Assumptions whose values are bytes."""
+_NO_VALUE = {"host_memory": "unknown", "vector_flops": "unknown", "network": "unknown"}
+"""What is said where there is no value."""
 
 
 # Speculative decoding
@@ -339,11 +377,9 @@ def speculative_sentence(result: Speculative) -> str:
     speedup = result.speedup(result.basis)
     if result.tpot.bound is None or speedup is None:
         return f"{text}."
-    bound = f"roofline bound {formatting.quantity(result.tpot.bound, 's')}"
-    took = f"TPOT has a {bound}"
-    if result.tpot.estimate is not None and result.tpot.low is not None and result.tpot.high is not None:
-        between = f"{formatting.seconds(result.tpot.low)} to {formatting.seconds(result.tpot.high)}"
-        took = f"TPOT is about {formatting.quantity(result.tpot.estimate, 's')} ({between}; {bound})"
+    took = f"TPOT has a roofline bound of {formatting.seconds(result.tpot.bound)}"
+    if result.tpot.estimate is not None:
+        took = f"TPOT is ~{formatting.about(result.tpot.estimate)}"
     pays = f"{speedup:.3g} times as fast as without" if speedup >= 1 else f"{1 / speedup:.3g} times as slow as without"
     return f"{text}, and {took}, {pays}; {_even(result)}."
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from roofline.report.axes import Span, axis_title, position, shorten, slots, span, text_width
 from roofline.report.figure import Figure, Mark, Series, Zone
-from roofline.report.layout import Box, Frame, Label, above, across, down, inner_height, labels, zone_box
+from roofline.report.layout import Box, Frame, Label, above, across, down, inner_height, labels, spot, zone_box
 from roofline.report.styles import Look, in_legend, is_hatched, look, looks, steps
 from roofline.report.svg_shapes import (
     ANCHORS,
@@ -16,8 +16,7 @@ from roofline.report.svg_shapes import (
     bars,
     element,
     escaped,
-    hatch_fill,
-    hatch_patterns,
+    hatched,
     heat,
     id_part,
     line,
@@ -28,25 +27,26 @@ from roofline.report.svg_shapes import (
     text,
 )
 
-_WIDTH = 760.0
+WIDTH = 760.0
+"""Pixels of a figure, before it is scaled."""
 _RIGHT = 34.0
 """Pixels beside the frame, for half of the last tick's text."""
 _LONGEST = 600
 
 
-def svg(figure: Figure) -> str:
-    """The figure as an `svg` element; its title is there for screen readers alone, since the page shows it.
+def svg(figure: Figure, whole_width: float = WIDTH) -> str:
+    """The figure as an `svg` element, `whole_width` pixels wide before it is scaled; its title is for screen readers alone.
 
     It has no style of its own: without `reports/figures.css` on the page, shapes are black.
     """
     key = id_part(figure.key)
     y, height = span(figure, "y", 7), inner_height(figure)
     left = _left_width(y, figure)
-    width = _WIDTH - left - _RIGHT
+    width = whole_width - left - _RIGHT
     frame = Frame(x=span(figure, "x", 8, width), y=y, width=width, height=height)
     over = above(figure, frame)
     top = 12 - min((label.box.top for label in over), default=0.0)
-    under, legend_height = _legend(figure, key, _WIDTH - 8)
+    under, legend_height = _legend(figure, whole_width - 8)
     below = top + height + _bottom_height(frame, figure) + 12
     whole = below + legend_height + 4
     inside = (
@@ -55,17 +55,17 @@ def svg(figure: Figure) -> str:
         + _series(figure, frame, key)
         + _zero(frame)
         + _marks(figure, frame, over)
-        + _texts([*over, *labels(figure, frame)], frame)
+        + _texts(figure, [*over, *labels(figure, frame)], frame)
     )
     return element(
         "svg",
         element("title", escaped(shorten(figure.title, _LONGEST)), id=f"{key}-title"),
         element("desc", escaped(_description(figure)), id=f"{key}-desc"),
-        element("defs", _clip(frame, key), hatch_patterns(key, _hatches(figure))),
+        element("defs", _clip(frame, key)),
         element("g", inside, transform=f"translate({px(left)} {px(top)})"),
         element("g", under, transform=f"translate(4 {px(below)})"),
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {px(_WIDTH)} {px(whole)}",
+        viewBox=f"0 0 {px(whole_width)} {px(whole)}",
         width="100%",
         class_="figure-svg",
         role="img",
@@ -82,21 +82,15 @@ def _series(figure: Figure, frame: Frame, key: str) -> str:
         if series.kind == "band":
             depth, part = 0, band(series, frame, clip)
         elif series.kind == "heat":
-            depth, part = 0, heat(series, frame, key)
+            depth, part = 0, heat(series, frame)
         elif series.kind == "bars":
-            depth, part = 1, bars(series, style, places[index], frame, key)
+            depth, part = 1, bars(series, style, places[index], frame)
         elif series.kind == "line":
             depth, part = 2, line(series, style, frame, clip)
         else:
             depth, part = 3, points(series, style, frame)
         drawn.append((depth, element("g", part, class_=f"f-{style.hue}")))
     return "".join(part for _, part in sorted(drawn, key=lambda entry: entry[0]))
-
-
-def _hatches(figure: Figure) -> set[tuple[str, str]]:
-    bars = {style.hatch for style, series in zip(looks(figure), figure.series, strict=True) if series.kind == "bars"} - {""}
-    over_ground = {("/", "grey") for series in figure.series if series.hatched}
-    return {(hatch, "ground") for hatch in bars} | over_ground
 
 
 def _clip(frame: Frame, key: str) -> str:
@@ -142,17 +136,48 @@ def _mark(mark: Mark, frame: Frame, top: float) -> str:
     return element("g", element("path", d=path, **stroke(style, 1.6)), class_=f"f-{style.hue}") if path else ""
 
 
-def _texts(labels: list[Label], frame: Frame) -> str:
-    """Placed texts, each anchored at the side that is next to what it names."""
-    parts = []
+def _texts(figure: Figure, labels: list[Label], frame: Frame) -> str:
+    """Placed texts, each anchored at the side that is next to what it names; names of points in the hue of the points."""
+    parts, styles = [], looks(figure)
     for label in labels:
         anchor = ANCHORS[label.where.split(" ")[1]]
         box = label.box
         x = box.left if anchor == "start" else box.right if anchor == "end" else (box.left + box.right) / 2
-        style = "f-text" if label.kind == "zone" else "f-text f-halo"
+        named = label.kind == "along" or (label.kind == "short" and figure.series[label.index].kind == "points")
+        style = "f-text" if label.kind == "zone" else "f-named f-halo" if named else "f-text f-halo"
         size = frame.font - 1 if label.kind == "short" else frame.font
-        parts.append(text(label.text, x, (box.top + box.bottom) / 2, anchor=anchor, size=size, class_=style))
+        middle = (box.top + box.bottom) / 2
+        if label.angle != 0:
+            words = element(
+                "text",
+                escaped(label.text),
+                x=x,
+                y=middle + 0.35 * size,
+                text_anchor=anchor,
+                font_size=size,
+                class_=style,
+                transform=f"rotate({label.angle:.1f} {px(x)} {px(middle)})",
+            )
+        else:
+            lines = label.text.split("\n")
+            first = middle - (len(lines) - 1) * size * 0.6
+            words = "".join(
+                text(line, x, first + index * size * 1.2, anchor=anchor, size=size, class_=style)
+                for index, line in enumerate(lines)
+            )
+        if label.leader is not None:
+            words = _leader(label, figure, frame) + words
+        parts.append(element("g", words, class_=f"f-{styles[label.index].hue}") if named else words)
     return "".join(parts)
+
+
+def _leader(label: Label, figure: Figure, frame: Frame) -> str:
+    """The line from a point to its text."""
+    series = figure.series[label.index]
+    place, end = spot(frame, series.x[label.point], series.y[label.point]), label.leader
+    if place is None or end is None:
+        return ""
+    return element("path", d=f"M{px(place[0])} {px(place[1])}L{px(end[0])} {px(end[1])}", class_="f-leader")
 
 
 # Axes: ticks, their texts, the grid, titles
@@ -240,10 +265,10 @@ _SWATCH, _GAP, ROW = 28.0, 18.0, 21.0
 _LONGEST_NAME = 60
 
 
-def _legend(figure: Figure, key: str, width: float) -> tuple[str, float]:
+def _legend(figure: Figure, width: float) -> tuple[str, float]:
     """The entries of the legend, and its height in pixels."""
     parts, x, y = [], 0.0, ROW / 2
-    for swatch, entry in _entries(figure, key):
+    for swatch, entry in _entries(figure):
         wide = _SWATCH + 6 + text_width(entry, 12)
         if x > 0 and x + wide > width:
             x, y = 0.0, y + ROW
@@ -253,31 +278,33 @@ def _legend(figure: Figure, key: str, width: float) -> tuple[str, float]:
     return "".join(parts), y + ROW / 2 if parts else 0.0
 
 
-def _entries(figure: Figure, key: str) -> Iterator[tuple[str, str]]:
+def _entries(figure: Figure) -> Iterator[tuple[str, str]]:
     """Swatch, 28 pixels wide around height 0, and name."""
     for series, style, listed in zip(figure.series, looks(figure), in_legend(figure), strict=True):
         if series.kind == "heat":
-            yield from _shades(series, key)
+            yield from _shades(series)
         elif listed:
-            yield element("g", _swatch(series, style, key), class_=f"f-{style.hue}"), shorten(series.name, _LONGEST_NAME)
+            yield element("g", _swatch(series, style), class_=f"f-{style.hue}"), shorten(series.name, _LONGEST_NAME)
 
 
-def _swatch(series: Series, style: Look, key: str) -> str:
+def _swatch(series: Series, style: Look) -> str:
     box = Box(left=2, top=-6, right=_SWATCH - 2, bottom=6)
     if series.kind == "bars":
-        return bar(box, style, key)
+        return bar(box, style)
     if series.kind == "band":
         return element("rect", x=box.left, y=box.top, width=box.right - box.left, height=12, class_="f-band")
     mark = symbol(style, _SWATCH / 2, 0, 14 if style.symbol == "line-ns" else 9) if style.symbol else ""
     return element("path", d=f"M0 0H{_SWATCH:g}", **stroke(style, 2)) + mark if series.kind == "line" else mark
 
 
-def _shades(series: Series, key: str) -> Iterator[tuple[str, str]]:
+def _shades(series: Series) -> Iterator[tuple[str, str]]:
     box = {"x": 6.0, "y": -7.0, "width": 16.0, "height": 14.0}
     for shade, words in steps(series):
         yield element("rect", **box, class_=f"f-heat-{shade} f-edge"), shorten(f"{series.name} {words}".strip(), _LONGEST_NAME)
     if series.hatched_name and any(
         is_hatched(series, row, column) for row, _ in enumerate(series.y) for column, _ in enumerate(series.x)
     ):
-        swatch = element("rect", **box, class_="f-empty") + element("rect", **box, fill=hatch_fill(key, "/", "grey"))
+        swatch = element("rect", **box, class_="f-empty") + hatched(
+            Box(left=6.0, top=-7.0, right=22.0, bottom=7.0), "/", "grey"
+        )
         yield swatch, shorten(series.hatched_name, _LONGEST_NAME)

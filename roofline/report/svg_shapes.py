@@ -8,7 +8,7 @@ from typing import Literal
 
 from roofline.report.axes import Slot, bar_ends, position, share, shorten, text_width
 from roofline.report.figure import Series
-from roofline.report.layout import Box, Frame, across, diameter, down, drawn_first, spot
+from roofline.report.layout import Box, Frame, across, diameter, down, drawn_first, spot, upright
 from roofline.report.styles import Look, Ramp, cell_text, is_hatched, ramp
 from roofline.text import clean
 
@@ -73,16 +73,10 @@ def _titled(shape: str, words: str) -> str:
 # Symbols, dashes and hatches, drawn as plotly draws those of the same names
 
 _DASHES = {"solid": "none", "dot": "2 3", "dash": "7 5", "longdash": "12 6", "dashdot": "8 4 2 4"}
-_HATCHES = {
-    "/": ("up", "M-2 2L2 -2M0 7L7 0M5 9L9 5"),
-    "\\": ("down", "M-2 5L2 9M0 0L7 7M5 -2L9 2"),
-    "x": ("cross", "M0 7L7 0M0 0L7 7"),
-    "-": ("level", "M0 3.5H7"),
-    "+": ("grid", "M0 3.5H7M3.5 0V7"),
-    ".": ("dots", "M2.5 3.5H4.5"),
-}
-_UPRIGHT = 44.0
-"""Pixels of the upright stroke that stands for a capacity: more than a bar is thick."""
+_HATCHES = {"/": ("up",), "\\": ("down",), "x": ("up", "down"), "-": ("level",), "+": ("level", "upright"), ".": ("level",)}
+"""The strokes of a hatch; those of "." are dashed."""
+_HATCH_STEP = 7
+"""Pixels between the strokes of a hatch, across and down."""
 
 
 def stroke(look: Look, width: float) -> dict[str, str | float]:
@@ -109,11 +103,6 @@ def symbol(look: Look, x: float, y: float, diameter: float, *, clear: bool = Fal
     return element("path", d=outline, class_="f-dot f-clear" if clear else "f-dot")
 
 
-def _upright(look: Look, diameter: float) -> float:
-    """The size of a symbol: strokes are as long as they have to be seen."""
-    return _UPRIGHT if look.symbol == "line-ns" else diameter
-
-
 def _outline(kind: str, x: float, y: float, r: float) -> str:
     """A path; areas of different symbols of one size are about the same."""
     if kind == "square":
@@ -134,25 +123,39 @@ def _outline(kind: str, x: float, y: float, r: float) -> str:
     return f"M{px(x - r)} {px(y)}a{px(r)} {px(r)} 0 1 0 {px(2 * r)} 0a{px(r)} {px(r)} 0 1 0 {px(-2 * r)} 0z"
 
 
-def hatch_fill(key: str, hatch: str, hue: str = "ground") -> str:
-    """The `fill` of a hatch: the reference to its pattern in the picture with the id `key`, in one of the hues."""
-    return f"url(#{key}-{_HATCHES[hatch][0]}-{hue})"
+def hatched(box: Box, hatch: str, hue: str = "ground") -> str:
+    """A hatch over a box as SVG: strokes that end at its edges, in one of the hues.
+
+    NB: no `pattern`: browsers print those as images, of some hundred kB each.
+    """
+    path = "".join([_strokes(box, way) for way in _HATCHES[hatch]])
+    dashes = {"stroke_dasharray": "2 5"} if hatch == "." else {}
+    return element("path", d=path, class_=f"f-hatch f-{hue}", **dashes) if path else ""
 
 
-def hatch_patterns(key: str, hatches: set[tuple[str, str]]) -> str:
-    """`pattern` elements of the hatches that a picture with the id `key` uses, each a pair of hatch and hue."""
-    return "".join(
-        element(
-            "pattern",
-            element("path", d=_HATCHES[hatch][1], stroke="currentColor", stroke_width="1", stroke_opacity="0.75", fill="none"),
-            id=f"{key}-{_HATCHES[hatch][0]}-{hue}",
-            class_=f"f-{hue}",
-            width=7,
-            height=7,
-            patternUnits="userSpaceOnUse",
-        )
-        for hatch, hue in sorted(hatches)
-    )
+def _strokes(box: Box, way: str) -> str:
+    """Parallel lines through a box as SVG path data. Those of boxes side by side are in line."""
+    left, top, right, bottom = box.left, box.top, box.right, box.bottom
+    if way == "level":
+        return "".join([f"M{px(left)} {px(y)}H{px(right)}" for y in _between(top, bottom)])
+    if way == "upright":
+        return "".join([f"M{px(x)} {px(top)}V{px(bottom)}" for x in _between(left, right)])
+    path = ""
+    if way == "up":  # x + y is the same along a line
+        for level in _between(left + top, right + bottom):
+            start, end = max(left, level - bottom), min(right, level - top)
+            path += f"M{px(start)} {px(level - start)}L{px(end)} {px(level - end)}"
+    else:  # x - y is
+        for level in _between(left - bottom, right - top):
+            start, end = max(left, level + top), min(right, level + bottom)
+            path += f"M{px(start)} {px(start - level)}L{px(end)} {px(end - level)}"
+    return path
+
+
+def _between(low: float, high: float) -> list[float]:
+    """The places of strokes between two numbers."""
+    places = [float(_HATCH_STEP * index) for index in range(int(low / _HATCH_STEP) - 1, int(high / _HATCH_STEP) + 2)]
+    return [place for place in places if low < place < high]
 
 
 # Lines, points and bands
@@ -183,7 +186,7 @@ def points(series: Series, look: Look, frame: Frame) -> str:
     for index in drawn_first(series):
         place = spot(frame, series.x[index], series.y[index])
         if place is not None and _inside(place, frame):
-            wide = _upright(look, diameter(series, index, frame))
+            wide = upright(frame) if look.symbol == "line-ns" else diameter(series, index, frame)
             shape = symbol(look, place[0], place[1], wide, clear=bool(series.size))
             parts += _titled(shape, _hover(series, index))
     return parts
@@ -191,7 +194,7 @@ def points(series: Series, look: Look, frame: Frame) -> str:
 
 def band(series: Series, frame: Frame, clip: str) -> str:
     """The area between the two edges of a band as SVG; "" if nothing can be drawn."""
-    upper = [spot(frame, x, y) for x, y in zip(series.x, series.high, strict=True)]
+    upper = [spot(frame, x, y) for x, y in zip(series.x_high or series.x, series.high, strict=True)]
     lower = [spot(frame, x, y) for x, y in zip(series.x, series.low, strict=True)]
     both = [(high, low) for high, low in zip(upper, lower, strict=True) if high is not None and low is not None]
     if not both:
@@ -221,7 +224,7 @@ _LEAST = 0.8
 """Pixels of the shortest bar: it is there."""
 
 
-def bars(series: Series, look: Look, slot: Slot, frame: Frame, key: str) -> str:
+def bars(series: Series, look: Look, slot: Slot, frame: Frame) -> str:
     """All bars of a series as SVG, with their short texts."""
     lies = frame.y.scale == "category"
     parts = ""
@@ -229,20 +232,20 @@ def bars(series: Series, look: Look, slot: Slot, frame: Frame, key: str) -> str:
         box = _box(series, index, slot, frame, lies)
         if box is None:
             continue
-        parts += _titled(bar(box, look, key), _hover(series, index))
+        parts += _titled(bar(box, look), _hover(series, index))
         if len(series.short) > index and series.short[index]:
             parts += _text_at(series, index, box, look, frame, lies)
     return parts
 
 
-def bar(box: Box, look: Look, key: str) -> str:
+def bar(box: Box, look: Look) -> str:
     """One bar as SVG; very short ones have no border, which would cover them."""
     place = {"x": box.left, "y": box.top, "width": box.right - box.left, "height": box.bottom - box.top}
     if look.hollow:
         return element("rect", **place, class_="f-hollow")
     short = min(place["width"], place["height"]) < 3
     solid = element("rect", **place, class_="f-sliver" if short else "f-bar")
-    return solid + (element("rect", **place, fill=hatch_fill(key, look.hatch)) if look.hatch and not short else "")
+    return solid + (hatched(box, look.hatch) if look.hatch and not short else "")
 
 
 def _box(series: Series, index: int, slot: Slot, frame: Frame, lies: bool) -> Box | None:
@@ -288,18 +291,18 @@ def _text_at(series: Series, index: int, box: Box, look: Look, frame: Frame, lie
 _GAP = 2.0
 
 
-def heat(series: Series, frame: Frame, key: str) -> str:
+def heat(series: Series, frame: Frame) -> str:
     """All cells of a heat map as SVG, row by row."""
     parts, scale = [], ramp(series)
     for row, y in enumerate(series.y):
         for column, x in enumerate(series.x):
             place = spot(frame, x, y)
             if place is not None:
-                parts.append(_cell(series, row, column, scale, place, frame, key))
+                parts.append(_cell(series, row, column, scale, place, frame))
     return "".join(parts)
 
 
-def _cell(series: Series, row: int, column: int, scale: Ramp, place: tuple[float, float], frame: Frame, key: str) -> str:
+def _cell(series: Series, row: int, column: int, scale: Ramp, place: tuple[float, float], frame: Frame) -> str:
     wide = frame.width / len(frame.x.categories) - _GAP
     tall = frame.height / len(frame.y.categories) - _GAP
     box = {"x": place[0] - wide / 2, "y": place[1] - tall / 2, "width": wide, "height": tall}
@@ -307,7 +310,9 @@ def _cell(series: Series, row: int, column: int, scale: Ramp, place: tuple[float
     label = _hover(series, row * len(series.x) + column) or words.replace("\n", ", ")
     shade = scale.shade(series.z[row][column])
     if is_hatched(series, row, column):
-        shape = element("rect", **box, class_="f-empty") + element("rect", **box, fill=hatch_fill(key, "/", "grey"))
+        right, bottom = place[0] + wide / 2, place[1] + tall / 2
+        edges = Box(left=place[0] - wide / 2, top=place[1] - tall / 2, right=right, bottom=bottom)
+        shape = element("rect", **box, class_="f-empty") + hatched(edges, "/", "grey")
         return _titled(shape + _lines(words, place, wide, tall, "f-text f-halo"), label)
     style = "f-empty" if shade is None else f"f-heat-{shade}"
     return _titled(element("rect", **box, class_=style) + _lines(words, place, wide, tall, f"{style}-text"), label)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roofline import formatting
 from roofline.formatting import number, percent, plural
 from roofline.formulas.javascript import translated
+from roofline.measure.validate import sentences
 from roofline.report.cells import seconds, share, table, text_cell, whole
 from roofline.report.controls import Choice, Control
 from roofline.report.figure import PARTS_OF_A_VIEW, Axis, Command, Figure, Mark, Section, Series, Table, Tile, View
@@ -62,8 +63,13 @@ def validation_page(frame: pd.DataFrame, result: dict[str, Any], line: str) -> s
     script, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
         _view(page, {"op": _ALL}), settings, page_script(script, ("plain.js", "page.js")), data, line,
-        settings_title="Shown", assumptions_last=True,
+        settings_title="Shown",
     )  # fmt: skip
+
+
+def first_view(frame: pd.DataFrame, result: dict[str, Any]) -> View:
+    """What the page shows before an operator is chosen; arguments are those of `validation_page`."""
+    return _view(_page_data(frame, result, ""), {"op": _ALL})
 
 
 def _program() -> Program:
@@ -153,11 +159,11 @@ def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> _Valid
     base = View(
         title=f"Predicted and measured: {', '.join(sorted(set(map(str, frame['hardware']))))}",
         subtitle=f"In the figures: {drawn}",
-        answer=(_overall(result["overall"]),),
+        answer=(" ".join(sentences(result["overall"])),),
         fits=True,
         error="",
         tiles=_tiles(count, result["overall"]),
-        commands=(Command(label="The numbers in a terminal", text=line.partition(" --output ")[0]),),
+        commands=(Command(label="Reproduce in a terminal", text=line.partition(" --output ")[0]),),
         sections=(
             Section(key="groups", title="Errors by group", note="", figure=None, tables=(_groups(result["groups"]),)),
             Section(key="worst", title="Furthest off", note="", figure=None, tables=(_worst(result["worst"]),)),
@@ -166,23 +172,6 @@ def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> _Valid
         not_modelled=_NOT_MODELLED,
     )
     return _ValidationData(base=base, points=tuple(points))
-
-
-def _overall(overall: dict[str, Any]) -> str:
-    estimate, bound = overall["estimate"], overall["bound"]
-    text = f"The bound is off by {percent(bound['median_ape'], 1)} in the median."
-    if estimate["median_ape"] is not None:
-        off, mean, bias = (
-            percent(estimate["median_ape"], 1),
-            percent(estimate["mape"], 1),
-            percent(estimate["bias"], 1, sign=True),
-        )
-        inside = percent(overall["coverage"], 1)
-        text = (
-            f"The estimate is off by {off} in the median ({mean} in the mean, bias {bias}); {inside} of the measurements "
-            f"lie in its 80 % interval. {text}"
-        )
-    return text
 
 
 def _tiles(count: int, overall: dict[str, Any]) -> tuple[Tile, ...]:

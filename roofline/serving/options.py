@@ -1,4 +1,4 @@
-"""Every option of plans, simulations and preemption, once: traffic, objectives, limits, the server, runs, copies to the host.
+"""Every option of plans, simulations and preemption, once: traffic, objectives, limits, the server, runs, KV cache swapping.
 
 The entries are of the same schema as those of a prediction (`roofline.predict.options`): the flags of the commands and the
 keyword arguments of the Python API are made from them. Values may be text; what reads them knows their units.
@@ -10,137 +10,205 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, TypedDict
 
-from roofline.predict.options import Count, Number, Option, Quantity, entries
+from roofline.predict.options import OPTIONS, Count, DeploymentOptions, Flag, Number, Option, Quantity, Text, entries
 
 
-def _text(help: str, metavar: str, default: str = "") -> Option:
-    return Option(kind="text", help=help, metavar=metavar, default=default)
+def _text(help: str, metavar: str, default: str = "", *, common: bool = False, aliases: tuple[str, ...] = ()) -> Option:
+    return Option(kind="text", help=help, metavar=metavar, default=default, common=common, aliases=aliases)
 
 
-def _count(help: str, default: str = "", metavar: str = "N") -> Option:
-    return Option(kind="count", help=help, metavar=metavar, default=default)
+def _count(help: str, default: str = "", metavar: str = "N", *, common: bool = False, aliases: tuple[str, ...] = ()) -> Option:
+    return Option(kind="count", help=help, metavar=metavar, default=default, common=common, aliases=aliases)
 
 
 def _flag(help: str, off: str = "") -> Option:
     return Option(kind="flag", help=help, off=off)
 
 
-class TrafficOptions(TypedDict, total=False):
+class RequestClassOptions(TypedDict, total=False):
+    """What arrives: one class of requests."""
+
+    rate: Annotated[Number, _text("Mean rate of Poisson arrivals, such as 8 or 300/min.", "REQUESTS/S", common=True)]
+    concurrency: Annotated[
+        Count, _count("Number of concurrent clients, each with one request in flight; replaces --rate.", common=True)
+    ]
+    input_len: Annotated[
+        Count,
+        _text(
+            "Number of prompt tokens: N, uniform:LO:HI, lognormal:MEAN:SD[:MAX] or file:PATH.", "DIST", common=True,
+            aliases=OPTIONS["input_len"].aliases,
+        ),
+    ]  # fmt: skip
+    output_len: Annotated[
+        Count, _text("Number of output tokens, in the same format.", "DIST", common=True, aliases=OPTIONS["output_len"].aliases)
+    ]
+    trace: Annotated[Text, _text("CSV file of requests; supplies lengths and, without --rate, the arrival rate.", "FILE")]
+    prefix_hit: Annotated[Number, _text("Fraction of each prompt that is in the prefix cache.", "FRACTION")]
+    cached_prefix: Annotated[Count, _count("Number of prompt tokens in the prefix cache; replaces --prefix-hit.")]
+    burstiness: Annotated[
+        Number, _text("Coefficient of variation of the times between arrivals; vLLM's burstiness is 1/CV^2.", "CV", "1")
+    ]
+    peak_factor: Annotated[Number, _text("Ratio of the peak rate to the mean; the plan covers the peak.", "FACTOR")]
+    profile: Annotated[Text, _text("Relative load in equal intervals of a day, such as 1,1,2,4,3,1, or a file.", "LIST")]
+
+
+class TrafficOptions(RequestClassOptions, total=False):
     """What arrives."""
 
-    rate: Annotated[Number, _text("Requests that arrive: 8, 300/min. Poisson.", "REQUESTS/S")]
-    concurrency: Annotated[Count, _count("Clients with one request each, instead of a rate.")]
-    input_len: Annotated[Count, _text("Prompt tokens: 1024, uniform:LO:HI, lognormal:MEAN:SD[:MAX], file:PATH.", "DIST")]
-    output_len: Annotated[Count, _text("Generated tokens, likewise.", "DIST")]
-    trace: Annotated[str, _text("CSV of requests; their lengths, and their rate unless given.", "FILE")]
-    skip_bad_rows: Annotated[bool, _flag("Leave broken rows of a trace out, and count them.")]
-    traffic: Annotated[str, _text("YAML of several classes of requests, instead of all these.", "FILE")]
-    prefix_hit: Annotated[Number, _text("Share of prompt tokens that the prefix cache has.", "FRACTION")]
-    burstiness: Annotated[Number, _text("Coefficient of variation of times between arrivals.", "CV", "1")]
-    peak_factor: Annotated[Number, _text("Peak rate over the mean; the peak is planned for.", "FACTOR")]
-    profile: Annotated[str, _text("Weights of the parts of a day: 1,1,2,4,3,1, or a file.", "LIST")]
+    skip_bad_rows: Annotated[Flag, _flag("Skip and count malformed rows of a trace.")]
+    traffic: Annotated[Text, _text("YAML file of request classes; replaces all other traffic options.", "FILE")]
 
 
 class ObjectiveOptions(TypedDict, total=False):
     """Service-level objectives."""
 
-    ttft: Annotated[Quantity, _text('First token within "2 s".', "TIME")]
-    tpot: Annotated[Quantity, _text('Each further token within "50 ms", on average.', "TIME")]
-    percentile: Annotated[Number, _text("Share of the requests that have to.", "P", "95")]
+    ttft: Annotated[Quantity, _text('Objective for time to first token, such as "2 s".', "TIME", common=True)]
+    tpot: Annotated[Quantity, _text('Objective for mean time per output token, such as "50 ms".', "TIME", common=True)]
+    percentile: Annotated[Number, _text("Percentage of requests that must comply.", "P", "95", common=True)]
 
 
 class SearchOptions(TypedDict, total=False):
     """What a plan searches, or checks."""
 
     hardware: Annotated[
-        str,
+        Text,
         Option(
-            kind="text", metavar="HW[,HW...]", letter="H", completes="hardware", repeated=True,
-            help="Ids or YAML files; several times, or with commas.", default="the measured ones that have a price",
+            kind="text", metavar="HW[,HW...]", letter="H", completes="hardware", repeated=True, common=True,
+            help="Accelerators or nodes, separated by commas.",
+            default="all with measurements and a price",
         ),
     ]  # fmt: skip
-    rank: Annotated[str, _text("cost (per hour), token-cost, gpus or latency.", "BY", "cost; with clients token-cost")]
-    mode: Annotated[str, _text("Prefill and decode on the same servers (colocated), separate (disaggregated), any.", "MODE")]
-    top: Annotated[Count, _count("Candidates to list, and the Pareto front.", "10")]
-    attention_dp_balance: Annotated[
-        bool, _flag("Hold prompts until every data-parallel rank can start one, for at most 50 steps.")
+    rank: Annotated[
+        Text,
+        _text(
+            "Sort key: cost (per hour), token-cost, gpus or latency.", "KEY", "cost; token-cost with --concurrency", common=True
+        ),
     ]
-    check: Annotated[str, _text("Does this deployment meet the objectives? YAML with its flags.", "FILE")]
-    replicas: Annotated[Count, _count("With --check: number of replicas, if FILE does not say.")]
+    mode: Annotated[
+        Text,
+        _text(
+            "Where prefill and decode run: colocated, disaggregated (separate servers) or any.",
+            "MODE",
+            "any",
+        ),
+    ]
+    top: Annotated[Count, _count("Number of candidates to list in addition to the Pareto front.", "10")]
+    attention_dp_balance: Annotated[
+        Flag, _flag("Delay prefills until every data-parallel rank can start one, for at most 50 steps.")
+    ]
+    check: Annotated[Text, _text("YAML file of a deployment to check against the objectives.", "FILE", common=True)]
+    replicas: Annotated[Count, _count("Number of replicas for --check, unless its FILE sets it.")]
 
 
 class LimitOptions(TypedDict, total=False):
     """Prices and limits of a plan."""
 
-    price: Annotated[str, _text("YAML of prices.", "FILE", "dated ranges")]
-    max_gpus: Annotated[Count, _count("Maximum number of devices.")]
-    max_cost: Annotated[Number, _text("Maximum cost per hour, in the prices' currency.", "AMOUNT")]
-    inventory: Annotated[str, _text("Available devices: h100-sxm=16,l40s=8, or a file.", "LIST")]
-    spare: Annotated[Count, _count("Replicas more than needed (N+1: 1).")]
-    pue: Annotated[Number, _text("Power of the building over the machines'.", "FACTOR", "1")]
+    price: Annotated[Text, _text("YAML file of prices.", "FILE", "built-in price ranges", common=True)]
+    max_gpus: Annotated[Count, _count("Maximum number of accelerators.", common=True, aliases=("num_gpus", "gpus"))]
+    max_cost: Annotated[Number, _text("Maximum cost per hour, in the currency of the prices.", "AMOUNT")]
+    inventory: Annotated[Text, _text("Available accelerators, such as h100-sxm=16,l40s=8, or a file.", "LIST")]
+    spare: Annotated[Count, _count("Number of spare replicas; 1 gives N+1 redundancy.", "0")]
+    pue: Annotated[Number, _text("Power usage effectiveness: ratio of facility power to IT power.", "FACTOR", "1")]
+
+
+class PlanOptions(RequestClassOptions, ObjectiveOptions, DeploymentOptions, total=False):
+    """All options of `plan` but its own."""
 
 
 class RequestOptions(TypedDict, total=False):
     """The requests of a simulation."""
 
-    trace: Annotated[str, _text("CSV or Parquet of requests: arrived_at, num_prefill_tokens, num_decode_tokens.", "FILE")]
+    trace: Annotated[
+        Text,
+        _text("CSV or Parquet file with columns arrived_at, num_prefill_tokens and num_decode_tokens.", "FILE", common=True),
+    ]
     workload: Annotated[
-        str,
+        Text,
         _text(
-            "poisson:RATE, gamma:RATE:CV, constant:RATE, bursty:RATE:FACTOR, closed:CLIENTS[:THINK[:RAMP]] "
-            "[:prompts=N][:spread=LO-HI][:warm-up=N], at-once[:N], or a YAML file of traffic.",
+            "Arrivals: poisson:RATE, gamma:RATE:CV, constant:RATE, bursty:RATE:FACTOR, at-once[:N], a YAML file of traffic, or "
+            "closed:CLIENTS[:THINK[:RAMP]] (clients that wait for each reply, pause for THINK, and start within RAMP). "
+            "A closed loop also accepts :prompts=N (per client), :spread=LO-HI (range of factors on the lengths) and "
+            ":warm-up=N (prompts per client to exclude).",
             "SPEC",
         ),
     ]
     rate: Annotated[
-        Number, _text("Requests that arrive: 8, 300/min. Poisson; of a trace its arrivals are stretched.", "REQUESTS/S")
+        Number,
+        _text(
+            "Mean rate of Poisson arrivals, such as 8 or 300/min; rescales the arrivals of a trace.", "REQUESTS/S", common=True
+        ),
     ]
-    requests: Annotated[Count, _count("Maximum number of requests.", "a trace's, else 10,000")]
-    until: Annotated[Quantity, _text('None arrives after "10 min"; those that arrived are served.', "TIME")]
-    ttft: Annotated[Quantity, _text('Good: first token within "2 s".', "TIME")]
-    tpot: Annotated[Quantity, _text('Good: each further token within "50 ms", on average.', "TIME")]
+    requests: Annotated[Count, _count("Maximum number of requests.", "all in the trace; 10,000 without one")]
+    until: Annotated[
+        Quantity, _text('Stop arrivals after this time, such as "10 min"; requests in flight are completed.', "TIME")
+    ]
+    ttft: Annotated[Quantity, _text('Goodput objective for time to first token, such as "2 s".', "TIME", common=True)]
+    tpot: Annotated[Quantity, _text('Goodput objective for time per output token, such as "50 ms".', "TIME", common=True)]
 
 
 class ServerOptions(TypedDict, total=False):
     """The simulated server."""
 
-    replicas: Annotated[Count, _count("Copies of the deployment.", "1")]
-    balancer: Annotated[str, _text("round-robin or least-loaded.", "NAME", "round-robin")]
+    replicas: Annotated[Count, _count("Number of replicas of the deployment.", "1", common=True)]
+    balancer: Annotated[Text, _text("Load balancing between replicas: round-robin or least-loaded.", "NAME", "round-robin")]
     attention_dp_balance: Annotated[
-        bool, _flag("Hold prompts until every data-parallel rank can start one, for at most 50 steps.")
+        Flag, _flag("Delay prefills until every data-parallel rank can start one, for at most 50 steps.")
     ]
     scheduler: Annotated[
-        str,
+        Text,
         _text(
-            "vllm-v1, vllm-v1-async, vllm-v0, sglang, sarathi, orca, no-evict (GUARANTEED_NO_EVICT), static, sjf, priority.",
+            "Scheduler: vllm-v1, vllm-v1-async, vllm-v0, sglang, no-evict (TensorRT-LLM), sarathi, orca, "
+            "static, sjf or priority.",
             "NAME",
-            "vllm-v1; no-evict with --engine trtllm, sglang with --engine sglang",
+            "set by the engine (vLLM: vllm-v1)",
+            common=True,
         ),
     ]
-    preemption: Annotated[str, _text("recompute, swap, or cheaper: of the two, by the closed form.", "HOW", "recompute")]
-    num_gpu_blocks_override: Annotated[Count, _count("KV blocks of a replica.", "those that fit in memory")]
-    basis: Annotated[str, _text("Step times: estimate or bound.", "BASIS", "estimate if kernels were measured")]
+    preemption: Annotated[
+        Text, _text("Handling of preempted requests: recompute, swap or cheaper (the faster of the two).", "HOW", "recompute")
+    ]
+    num_gpu_blocks_override: Annotated[Count, _count("Number of KV cache blocks per replica.", "as many as fit in memory")]
+    basis: Annotated[
+        Text, _text("Step times to use: estimate or bound.", "BASIS", "estimate if measurements exist, otherwise bound")
+    ]
 
 
 class CopyOptions(TypedDict, total=False):
     """Copies between a device and its host."""
 
-    host_link: Annotated[Quantity, _text('What large copies reach in one direction: "25 GB/s".', "RATE")]
-    pinned: Annotated[bool, _flag("Whether the host's memory is page-locked.", off="pageable")]
-    coalesced: Annotated[bool, _flag("Blocks are gathered: one call each way.")]
-    overlapped: Annotated[bool, _flag("Copies overlap with the kernels of other sequences.")]
-    gpus_per_link: Annotated[Count, _count("Devices that share one link to the host.", "1")]
-    host_memory: Annotated[Quantity, _text("For evicted sequences of a replica.", "BYTES", "the node's share")]
+    host_link: Annotated[
+        Quantity,
+        _text(
+            'Bandwidth of large copies between device and host, per direction, such as "25 GB/s".',
+            "RATE",
+            "set by the hardware",
+        ),
+    ]
+    pinned: Annotated[Flag, _flag("Use page-locked or pageable host memory. Default: --pinned.", off="pageable")]
+    coalesced: Annotated[Flag, _flag("Gather the blocks into one copy per direction.")]
+    overlapped: Annotated[Flag, _flag("Overlap copies with the kernels of other sequences.")]
+    gpus_per_link: Annotated[Count, _count("Number of devices that share one link to the host.", "1")]
+    host_memory: Annotated[
+        Quantity,
+        _text("Host memory for the swapped KV caches of a replica.", "BYTES", "the replica's share of the node's memory"),
+    ]
 
 
 class RunOptions(TypedDict, total=False):
     """The runs of a simulation."""
 
-    seed: Annotated[Count, _count("Of all that is drawn at random.", "0")]
-    replications: Annotated[Count, _count("Runs with other seeds, for confidence intervals.")]
-    warm_up: Annotated[Number, _text("Share of the requests that is not counted.", "SHARE", "0, of several runs 10%")]
-    stepwise: Annotated[bool, _flag("Do every step on its own: slower, for checking.")]
-    perfetto: Annotated[str, _text("A trace of steps and requests for ui.perfetto.dev: .json or .json.gz.", "FILE")]
+    seed: Annotated[Count, _count("Random seed.", "0")]
+    replications: Annotated[Count, _count("Number of runs with different seeds, for confidence intervals.")]
+    warm_up: Annotated[
+        Number,
+        _text(
+            "Fraction of the requests, from the start, to exclude from the statistics.",
+            "FRACTION",
+            "0; 0.1 with --replications",
+        ),
+    ]
+    stepwise: Annotated[Flag, _flag("Simulate every step individually (slower; for verification).")]
+    perfetto: Annotated[Text, _text("Write a trace of steps and requests for ui.perfetto.dev (.json or .json.gz).", "FILE")]
 
 
 def _by_name(options: Iterable[Option]) -> dict[str, Option]:
@@ -149,22 +217,30 @@ def _by_name(options: Iterable[Option]) -> dict[str, Option]:
 
 PLAN = _by_name(
     entries({
-        "Traffic": TrafficOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions, "Money and limits": LimitOptions,
+        "Traffic": TrafficOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions, "Cost and limits": LimitOptions,
     })
 )  # fmt: skip
 """Options of `plan` besides those of the deployment."""
-COPIES = _by_name(entries({"Copies": CopyOptions}))
+COPIES = _by_name(entries({"KV cache swapping": CopyOptions}))
 """Options of copies to the host: those of `preempt`, and of `simulate` without `overlapped`."""
-_COMMON = {name: PLAN[name] for name in ("input_len", "output_len", "skip_bad_rows")}
+_COMMON = {name: PLAN[name] for name in ("input_len", "output_len", "prefix_hit", "cached_prefix", "skip_bad_rows")}
 SIMULATE = {
     **_by_name(entries({"Workload": RequestOptions})), **_COMMON, **_by_name(entries({"Server": ServerOptions})),
     **{name: option for name, option in COPIES.items() if name != "overlapped"}, **_by_name(entries({"Runs": RunOptions})),
 }  # fmt: skip
 """Options of `simulate` besides those of the deployment."""
+PREFIX_CACHING = replace(
+    OPTIONS["enable_prefix_caching"], help="Let a preempted request reuse those of its KV cache blocks that are still cached."
+)
+"""The option of `simulate` and `replay`, where it has an effect."""
 REPLAY = {
     "skip_bad_rows": PLAN["skip_bad_rows"],
-    "scheduler": replace(SIMULATE["scheduler"], help="As of simulate.", default="vllm-v1-async or vllm-v1, as the run had it"),
-    "num_gpu_blocks_override": replace(SIMULATE["num_gpu_blocks_override"], default="the run's, else those that fit in memory"),
+    "scheduler": replace(
+        SIMULATE["scheduler"], help="Scheduler, as in `simulate`.", default="set by the run (vllm-v1 or vllm-v1-async)"
+    ),
+    "num_gpu_blocks_override": replace(
+        SIMULATE["num_gpu_blocks_override"], default="set by the run, otherwise as many as fit in memory"
+    ),
     "basis": SIMULATE["basis"],
 }
 """Options of `replay` besides those of the deployment."""

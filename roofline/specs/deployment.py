@@ -38,11 +38,15 @@ class Deployment(Spec):
     dispatch_dtype: str | None = Field(default=None, description="of tokens on the way to their experts; default: activations'")
     combine_dtype: str | None = Field(default=None, description="of experts' outputs on the way back; default: activations'")
     quantization: str | None = Field(default=None, description="scheme of the linear layers' weights, or none")
+    bits_per_weight: float | None = Field(default=None, ge=1, le=32, description="mean of all weights, scales included")
     tensor_parallel_size: int = Field(default=1, ge=1)
     pipeline_parallel_size: int = Field(default=1, ge=1)
     data_parallel_size: int = Field(default=1, ge=1)
     expert_parallel_size: int = Field(default=1, ge=1)
     moe_tp: int | None = Field(default=None, ge=1, description="devices that share each expert; default: tp/ep, at least 1")
+    deepep_mode: Literal["auto", "normal", "low_latency"] = Field(
+        default="auto", description="kernels that send tokens to experts over nodes; auto: low latency in decode"
+    )
     num_redundant_experts: int = Field(default=0, ge=0, description="slots for copies of experts, in each layer")
     context_parallel_size: int = Field(default=1, ge=1, description="devices that divide the tokens of a sequence")
     decode_context_parallel_size: int = Field(

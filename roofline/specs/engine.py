@@ -150,6 +150,10 @@ class EngineSteps(Spec):
     rank: Value = Field(default=0.0, description="seconds per step for each doubling of the tensor-parallel devices")
     stage: Value = Field(default=0.0, description="seconds per step and pipeline stage for each sequence of a microbatch")
     experts: Value = Field(default=0.0, description="seconds per step for each layer with routed experts")
+    eager: Value = Field(
+        default=0.0,
+        description="least seconds of a step with prompts for each layer with routed experts: the host launches them",
+    )
     hidden: float = Field(
         default=0.0,
         ge=0,

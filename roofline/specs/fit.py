@@ -63,6 +63,13 @@ class Family(Spec):
         description="measured/estimate, its 10 % and 90 % quantiles on shapes that a fit had not seen, by regime"
     )
     range: dict[str, tuple[float, float]] = Field(description="smallest and largest value of each dimension in the records")
+    worlds: tuple[Whole, ...] = Field(default=(), description="of a collective: the numbers of ranks in the records")
+    per_doubling: float = Field(
+        default=0.0,
+        ge=0,
+        description="natural logarithm of the factor by which a collective may be further off for each doubling between its "
+        "ranks and the nearest in the records: by fits with each number left out",
+    )
 
     @model_validator(mode="after")
     def _bands_ordered(self) -> Family:

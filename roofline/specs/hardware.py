@@ -323,7 +323,7 @@ class Connection:
     network: Link | None = None
     rate: float | None = None
 
-    def _within(self, peers: int) -> float:
+    def within(self, peers: int) -> float:
         """Byte/s, in one direction, of the link within a node to all peers together."""
         if self.rate is not None:
             return self.rate
@@ -350,13 +350,13 @@ class Connection:
     def by_tier(self, link_bytes: Any, crossing_bytes: Any, peers: int) -> tuple[Any, Any]:
         """Seconds of the links within nodes, and of the network; arguments as of `seconds`. 0.0 for one that is not used."""
         if self.network is None:
-            return link_bytes / self._within(peers) if self.inside else 0.0, 0.0
+            return link_bytes / self.within(peers) if self.inside else 0.0, 0.0
         across = crossing_bytes / self.network.per_direction.value
         if self.inside is None or self.together == 1:
             return 0.0, across
-        return (link_bytes - crossing_bytes) / self._within(peers), across
+        return (link_bytes - crossing_bytes) / self.within(peers), across
 
     def __str__(self) -> str:
-        tiers = [(self.inside, self._within(self.together) if self.inside and self.together > 1 else 0)]
+        tiers = [(self.inside, self.within(self.together) if self.inside and self.together > 1 else 0)]
         tiers.append((self.network, self.network.per_direction.value if self.network else 0))
         return ", between nodes ".join(f"{link.name} {rate / 1e9:g} GB/s" for link, rate in tiers if link and rate)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from roofline.specs.huggingface.hub import Repository
 
 S = TypeVar("S", bound=Spec)
+H = TypeVar("H")
 
 Kind = Literal["models", "hardware", "engines", "prices", "reports"]
 
@@ -99,12 +100,14 @@ def ids(kind: Kind) -> dict[str, Path]:
     return dict(sorted(paths.items()))
 
 
-def find(kind: Kind, name: object) -> Path:
+def find(kind: Kind, name: object, *, abbreviated: bool = True) -> Path:
     """The file of an id, an alias, or a path. A path need not exist.
 
     Args:
         kind: the folder that ids are looked up in, such as "models".
-        name: an id or alias in any spelling (case, spaces and underscores do not matter), or a path, with a suffix or a slash.
+        name: an id or alias in any spelling (case, spaces and underscores do not matter), a path, with a suffix or a slash, the
+            name on Hugging Face (`org/name`) of a known model, or the first part of the id of one hardware, such as `b200`.
+        abbreviated: whether the first part of an id will do.
 
     Raises:
         UnknownNameError: nothing has that name; the nearest names are in the message.
@@ -130,6 +133,8 @@ def find(kind: Kind, name: object) -> Path:
         return aliases[key]
     what = _NOUN[kind]
     if family := [entry for entry in known if re.match(re.escape(key) + r"(-|(?<=\d)(?!\d))", entry)] if key else []:
+        if abbreviated and kind == "hardware" and len(family) == 1:
+            return known[family[0]]
         raise AmbiguousNameError(what, name, family)
     also = " or of a config.json" if kind == "models" else ""
     hint = f"`roofline {kind} list` shows all; the path of a YAML file{also} works too."
@@ -144,6 +149,8 @@ def _by_path(kind: Kind, name: str) -> Path:
     if "\0" in name:
         msg = f"{name!r} is no path"
         raise SpecError(msg)
+    if kind == "models" and not files.exists(path) and (known := _on_hugging_face(name)) is not None:
+        return known
     if kind == "models" and (wanted := hub_repository(name)) is not None:
         from roofline.specs.huggingface.hub import fetch
 
@@ -161,10 +168,25 @@ def _in_folder(kind: Kind, path: Path) -> Path:
 
 
 def hub_repository(name: str | os.PathLike[str]) -> Repository | None:
-    """The model on Hugging Face that `org/name[@revision]` stands for; None for other names, and where a file has the name."""
+    """The model on Hugging Face that `org/name[@revision]` stands for; None for other names, for a name that a known model
+    has there, and where a file has the name.
+    """
     from roofline.specs.huggingface.hub import repository
 
-    return repository(name) if isinstance(name, str) and "/" in name and not files.exists(_path(name)) else None
+    if not isinstance(name, str) or "/" not in name or files.exists(_path(name)) or _on_hugging_face(name) is not None:
+        return None
+    return repository(name)
+
+
+def _on_hugging_face(name: str) -> Path | None:
+    """The file of the known model whose `hf_id` is `org/name`, in any case; None where there is none."""
+    key = name.strip().lower()
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", key):
+        return None
+    for path in ids("models").values():
+        if (match := re.search(r"^hf_id:\s*[\"']?([\w.-]+/[\w.-]+)", text_of(path), re.MULTILINE)) and match[1].lower() == key:
+            return path
+    return None
 
 
 def _similar(name: str) -> str:
@@ -201,13 +223,36 @@ def text_of(path: Path) -> str:
         return ""
 
 
+_COUNTED = re.compile(r"\s*(\d{1,6})\s*[x×*]\s*([a-z].*|[~./].*)", re.IGNORECASE)
+
+
+def split_count(name: H) -> tuple[int | None, H | str]:
+    """The number of devices that a name of hardware begins with, and the name; None where it has none.
+
+    >>> split_count("8xh100-sxm"), split_count("8 x H100 SXM"), split_count("h100-sxm")
+    ((8, 'h100-sxm'), (8, 'H100 SXM'), (None, 'h100-sxm'))
+
+    Raises:
+        InputError: the number is 0.
+    """
+    if not isinstance(name, str) or (match := _COUNTED.fullmatch(name)) is None or files.exists(_path(name)):
+        return None, name
+    if not (count := int(match[1])):
+        raise InputError(f"hardware {name!r}: at least 1 device is needed")
+    return count, match[2]
+
+
 def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
     """Load hardware by id, alias or path, with the files that it was read from; a node is loaded with its accelerator.
 
     Raises:
         UnknownNameError, AmbiguousNameError: no hardware, or several, have that name.
         SpecError: the file does not exist or is no valid hardware; the message has line and column.
+        InputError: a number of devices before the name, which `roofline.predict.request.sized` reads.
     """
+    count, single = split_count(name)
+    if count is not None:
+        raise InputError(f"hardware {name!r}: a number of devices means nothing here: write {single}")
     path = find("hardware", name)
     spec, digest = _hardware(path)
     if isinstance(spec, Accelerator):
@@ -257,6 +302,16 @@ def _hardware(path: Path) -> tuple[Accelerator | Node, str]:
     if kind == "node":
         return file.validate(Node), file.sha256
     raise _at(file, "kind", f"kind must be accelerator or node, not {kind!r}")
+
+
+def engine_names() -> list[str]:
+    """Names of the engines, each also with its version: vllm, vllm@0.19.
+
+    Raises:
+        InputError: a wrong entry of `ROOFLINE_PATH`.
+    """
+    pairs = [entry.rsplit("-", 1) for entry in ids("engines")]
+    return sorted({name for engine, version in pairs for name in (engine, f"{engine}@{version}")})
 
 
 def load_engine(name: str) -> tuple[Engine, Input]:

@@ -31,7 +31,7 @@ class Fact(Spec):
     value: Annotated[float, WithJsonSchema({"type": "string", "description": "the number, with its unit"})]
     source: str = Field(description="a key of `sources`")
     grade: Grade = Field(
-        default="B", description="A: two independent sources agree; B: one source; C: recalled, check before use"
+        default="B", description="A: two independent sources agree; B: one source; C: from memory, not checked against a source"
     )
     note: str = Field(default="", description="what a reader should know about the number")
 
@@ -107,9 +107,11 @@ class Assumption:
         origin: `given` by the user, a documented `default`, `assumed` because a fact was missing, or `transferred` from
             something similar.
         why: the reason, in words.
+        median_error: of a fit, on what was measured and left out of it; None where there is none.
     """
 
     name: str
     value: object
     origin: Origin
     why: str
+    median_error: float | None = None

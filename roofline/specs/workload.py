@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -36,9 +37,19 @@ class Segment:
 Step = tuple[Segment, ...]
 
 
-def prefill(batch: Expr, input_len: Expr) -> Step:
-    """The step that processes `batch` whole prompts of `input_len` tokens each."""
-    return (Segment(batch, input_len, 0),)
+def prefill(batch: Expr, input_len: Expr, cached: Expr = 0) -> Step:
+    """The step that processes `batch` prompts of `input_len` tokens each, of which the first `cached` are in the cache."""
+    return (Segment(batch, input_len - cached, cached),)
+
+
+def cached_tokens(input_len: int, hit: float) -> int:
+    """The tokens of a prompt that a prefix cache with a share of it saves: whole ones, and at least one is computed.
+
+    >>> cached_tokens(4096, 0.875), cached_tokens(1000, 0.7), cached_tokens(1000, 1)
+    (3584, 700, 999)
+    """
+    computed = math.ceil(input_len * (1 - hit) - 1e-6)  # NB: 1000 * (1 - 0.7) is a little more than 300
+    return input_len - max(computed, 1)
 
 
 def decode(batch: Expr, context: Expr) -> Step:

@@ -113,7 +113,7 @@ def test_validate_against_the_machine_as_measured(measured: Path) -> None:
     assert (found["rows"], found["refused"]) == (len(rows(measured)), 0)
     assert [entry for entry in found["beneath_bound_reasons"] if entry["why"] == "unexplained"] == []
     table = bench("validate", measured)
-    assert "predicted/measured" in table.stdout
+    assert "predicted / measured" in table.stdout
     assert "attention_decode" in table.stdout
 
 
@@ -260,7 +260,7 @@ def test_the_script_of_the_whole_plan(tmp_path: Path) -> None:
             [str(script), part, str(tmp_path)], capture_output=True, text=True, check=False, env=environment, timeout=1200
         )
         assert done.returncode == 0, done.stderr
-        assert "predicted/measured" in done.stdout
+        assert "predicted / measured" in done.stdout
         counts.append(len(rows(tmp_path)))
     assert counts[1] > counts[0] > 5
     assert len(set(identities(tmp_path))) == counts[1]

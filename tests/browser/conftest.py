@@ -45,15 +45,19 @@ Open = Callable[..., "Page"]
 def open_page(chromium: Browser) -> Iterator[Open]:
     """Opens a file: `open_page(path, "#batch=4", width=320, color_scheme="dark", java_script_enabled=False)`.
 
+    `init` is a function that runs before the page's scripts.
+
     What goes wrong in it is asserted at the end of the test.
     """
     problems: list[str] = []
     contexts = []
 
-    def opened(path: Path, fragment: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Page:
+    def opened(path: Path, fragment: str = "", *, width: int = 1280, height: int = 900, init: str = "", **options: Any) -> Page:
         context = chromium.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         context.add_init_script(_REPORT_VIOLATIONS)
+        if init:
+            context.add_init_script(f"({init})()")
         context.set_default_timeout(TIMEOUT_S * 1000)
         page = context.new_page()
         url = path.as_uri()
@@ -70,8 +74,10 @@ def open_page(chromium: Browser) -> Iterator[Open]:
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("request", on_request)
         page.goto(url + fragment)
-        if options.get("java_script_enabled", True):  # it unpacks its program first, if it has one
-            page.locator("html[data-live], html:not(:has(script))").wait_for(state="attached")
+        if options.get(
+            "java_script_enabled", True
+        ):  # it unpacks its program first, if it has one, and shows what its address says
+            page.locator("html[data-live]:not([data-waiting]), html:not(:has(script))").wait_for(state="attached")
         return page
 
     yield opened

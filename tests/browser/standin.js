@@ -11,7 +11,7 @@ const model = (() => {
   const count = (value) => cell(value.toFixed(0), value);
   const column = (text, number) => ({ name: text, number });
   const series = (given) => ({
-    base: [], size: [], labels: [], short: [], low: [], high: [], z: [], texts: [], hatched: [], hatched_name: "", keys: [],
+    base: [], size: [], labels: [], short: [], along: [], low: [], high: [], x_high: [], z: [], texts: [], hatched: [], hatched_name: "", keys: [],
     variant: null, ...given,
   });
 
@@ -111,23 +111,29 @@ const model = (() => {
         `${fits ? "Fits" : "Does not fit"}: ${batch} sequences of ${prompt} tokens.`,
         "A decode step is bound by memory: weights cross the memory bus, 2 FLOP/byte against a ridge of 153.",
       ],
-      fits, error: "",
+      fits, error: "", verdict: `${batch} sequences of ${prompt} tokens ${fits ? "fit" : "do not fit"}.`,
       tiles: [
-        { label: "Tokens", cell: count(batch * prompt), note: "batch times prompt" },
-        { label: "Batch", cell: count(batch), note: "" },
-        { label: "Bound by", cell: word(batch < 153 ? "memory" : "compute"), note: "decode" },
-        { label: "Half a prompt", cell: cell(`${Math.floor(prompt / 2)} tokens`, prompt / 2), note: "8 of 10 measurements" },
+        { label: "Tokens", meaning: "in a step", cell: count(batch * prompt), note: "batch times prompt", parts: [],
+          gauge: { role: "tpot", low: 0.3, high: 0.7, value: 0.1 + 0.2, bound: batch / 8192 } },
+        { label: "Batch", meaning: "", cell: count(batch), note: "", gauge: null,
+          parts: [
+            { name: "weights", role: "weights", start: 0, length: 0.25 }, { name: "KV", role: "kv", start: 0.25, length: 0.1 },
+          ] },
+        { label: "Bound by", meaning: "", cell: word(batch < 153 ? "memory" : "compute"), note: "decode", gauge: null, parts: [] },
+        { label: "Half a prompt", meaning: "", cell: cell(`${Math.floor(prompt / 2)} tokens`, prompt / 2),
+          note: "8 of 10 measurements", gauge: null, parts: [] },
       ],
       commands: [
         { label: "vLLM", text: `vllm serve meta-llama/Llama-3.1-8B --max-num-seqs ${batch} --max-model-len ${prompt}` },
       ],
       sections: [
         { key: "roofline", title: "Roofline", note: "A point is an operator.",
-          figure: roofline(OPERATORS.map((_, index) => (index + 1) * batch)), tables: [wide(batch)] },
+          figure: roofline(OPERATORS.map((_, index) => (index + 1) * batch)), tables: [wide(batch)], half: false, folded: false },
         { key: "time", title: "Time", note: "",
-          figure: bars(OPERATORS.map((_, index) => ((index + 1) * prompt) / 1024)), tables: [] },
-        { key: "grid", title: "Batch by prompt", note: "Hatched: does not fit.", figure: heat(batch, prompt), tables: [] },
-        { key: "inputs", title: "Inputs", note: "", figure: null,
+          figure: bars(OPERATORS.map((_, index) => ((index + 1) * prompt) / 1024)), tables: [], half: true, folded: false },
+        { key: "grid", title: "Batch by prompt", note: "Hatched: does not fit.", figure: heat(batch, prompt), tables: [], half: false,
+          folded: false },
+        { key: "inputs", title: "Inputs", note: "", figure: null, half: false, folded: true,
           tables: [{
             key: "inputs", title: "What went in", note: "",
             columns: [column("input", false), column("value", false)],
@@ -142,6 +148,7 @@ const model = (() => {
         columns: [column("what", false), column("value", true), column("by", false)],
         rows: [[word("block size"), count(16), word("default")], [word("batch"), count(batch), word("given")]],
       },
+      defaults: [],
       not_modelled: ["The time of the host between steps.", "Sampling other than greedy."],
     };
   }

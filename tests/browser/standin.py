@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.report.controls import Choice, Control, Value
-from roofline.report.figure import Axis, Cell, Column, Command, Figure, Section, Series, Table, Tile, View
+from roofline.report.figure import Axis, Cell, Column, Command, Figure, Gauge, Part, Section, Series, Table, Tile, View
 from roofline.report.page import live_page
 
 SCRIPT = Path(__file__).with_suffix(".js")
@@ -74,8 +74,17 @@ def view(state: dict[str, Any], name: str = NAME) -> View:
         fits=fits,
         error="",
         tiles=(
-            Tile(label="Tokens", cell=_count(batch * prompt), note="batch times prompt"),
-            Tile(label="Batch", cell=_count(batch), note=""),
+            Tile(
+                label="Tokens", meaning="in a step", cell=_count(batch * prompt), note="batch times prompt",
+                gauge=Gauge(role="tpot", low=0.3, high=0.7, value=0.1 + 0.2, bound=batch / 8192),
+            ),
+            Tile(
+                label="Batch", cell=_count(batch), note="",
+                parts=(
+                    Part(name="weights", role="weights", start=0, length=0.25),
+                    Part(name="KV", role="kv", start=0.25, length=0.1),
+                ),
+            ),
             Tile(label="Bound by", cell=Cell(text="memory" if batch < 153 else "compute"), note="decode"),
             Tile(label="Half a prompt", cell=Cell(text=f"{prompt // 2} tokens", value=prompt / 2), note="8 of 10 measurements"),
         ),
@@ -88,9 +97,9 @@ def view(state: dict[str, Any], name: str = NAME) -> View:
                 figure=_roofline(points),
                 tables=(_wide(batch),),
             ),
-            Section(key="time", title="Time", note="", figure=_bars(times), tables=()),
+            Section(key="time", title="Time", note="", figure=_bars(times), tables=(), half=True),
             Section(key="grid", title="Batch by prompt", note="Hatched: does not fit.", figure=_heat(batch, prompt), tables=()),
-            Section(key="inputs", title="Inputs", note="", figure=None, tables=(_inputs(name, state),)),
+            Section(key="inputs", title="Inputs", note="", figure=None, tables=(_inputs(name, state),), folded=True),
         ),
         assumptions=Table(
             key="assumptions",
@@ -103,6 +112,7 @@ def view(state: dict[str, Any], name: str = NAME) -> View:
             ),
         ),
         not_modelled=("The time of the host between steps.", "Sampling other than greedy."),
+        verdict=f"{batch} sequences of {prompt} tokens {'fit' if fits else 'do not fit'}.",
     )  # fmt: skip
 
 

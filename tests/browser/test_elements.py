@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser.standin import FIRST, NAME, made, view
-from browser.waits import wait_until
+from browser.waits import settle, wait_until
 
 # Elements with sorted attributes and their texts; pictures and plots, and what a reader has opened, are left out.
 _OUTLINE = """(root) => {
@@ -21,7 +21,7 @@ _OUTLINE = """(root) => {
     });
     return [element.localName, attributes.map((name) => `${name}=${element.getAttribute(name)}`), inside];
   };
-  return ["answer", "tiles", "commands", "sections", "assumptions", "not-modelled"].map(
+  return ["answer", "tiles", "words", "commands", "sections", "assumptions", "not-modelled"].map(
     (id) => outline(root.getElementById(id)));
 }"""
 _STATIC = "(html) => (" + _OUTLINE + ")(new DOMParser().parseFromString(html, 'text/html'))"
@@ -70,13 +70,14 @@ def test_rendered_from_nothing_is_the_same(open_page, draw_all, tmp_path):
     draw_all(page)
     static = page.evaluate(_STATIC, path.read_text(encoding="utf-8"))
     page.evaluate("""() => {
-      for (const id of ["answer", "tiles", "commands", "sections", "assumptions", "not-modelled"]) {
+      for (const id of ["answer", "tiles", "words", "commands", "sections", "assumptions", "not-modelled"]) {
         document.getElementById(id).replaceChildren();
       }
     }""")
     page.locator("#control-weights").select_option("fp8")
     page.locator("#control-weights").select_option("bf16")
-    wait_until(page, "location.hash === '' && document.querySelector('#sections section') !== null")
+    settle(page)
+    assert page.evaluate("location.hash") == ""
     assert page.evaluate(_LIVE) == static
     draw_all(page)  # plots come back into the new boxes
 
@@ -89,6 +90,7 @@ def test_what_a_reader_does_survives_a_change(open_page, draw_all, tmp_path):
     page.evaluate(
         "window.kept = [document.querySelector('[data-chart=roofline] .plot'), document.getElementById('table-wide')]"
     )
+    page.locator(".drawer > summary").click()
     page.locator("#control-batch").fill("64")
     page.locator('[data-cell="tile/Batch"][data-value="64"]').wait_for()
     assert page.evaluate("document.activeElement.id") == "control-batch"

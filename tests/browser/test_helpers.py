@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from browser.paper import pages_of
+from browser.paper import num_images, pages_of
 from browser.standin import made
 from browser.waits import wait_until
 
@@ -45,3 +45,11 @@ def test_texts_of_a_page_are_counted():
         endings.add(zlib.compress(contents)[-1:])
         assert pages_of(_pdf(contents)) == [2]
     assert {b"\r", b"\n"} <= endings
+
+
+def test_images_inside_patterns_are_counted(open_page, tmp_path):
+    file = tmp_path / "page.html"
+    pattern = '<pattern id="a" width="7" height="7" patternUnits="userSpaceOnUse"><path d="M0 7L7 0" stroke="red"/></pattern>'
+    for fill, has_image in (("red", False), ("url(#a)", True)):
+        file.write_text(f'<svg>{pattern}<rect width="99" height="99" fill="{fill}"/></svg>', encoding="utf-8")
+        assert (num_images(open_page(file).pdf()) > 0) == has_image

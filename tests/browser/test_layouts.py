@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser.paper import pages_of
-from browser.standin import NAME, made
+from browser.paper import pages_of, printed
+from browser.standin import FIRST, NAME, REPRODUCE, made, view
 from browser.waits import wait_until
+
+from roofline.report.page import static_page
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,7 @@ def test_settings_stay_in_sight_on_wide_screens(open_page, path):
 def test_without_javascript(open_page, path):
     page = open_page(path, java_script_enabled=False)
     assert page.locator("h1").inner_text() == f"{NAME} on A100 SXM 80 GB"
-    assert page.locator(".sentences p").first.is_visible()
+    assert page.locator(".verdict").is_visible()
     assert page.locator(".tile .value").first.inner_text() == "16384"
     assert page.locator("[data-control=batch] .shown").inner_text() == "8 sequences"
     for table in page.locator("table").all():
@@ -85,13 +88,11 @@ def test_without_javascript(open_page, path):
         assert not button.is_visible()
 
 
-def test_plots_wait_until_they_are_seen(open_page, path):
-    page = open_page(path, height=500)
-    assert page.locator("[data-chart=grid] .plot").count() == 0
-    assert page.locator("[data-chart=grid] .still svg").is_visible()
-    page.locator("[data-chart=grid]").scroll_into_view_if_needed()
-    page.locator("[data-chart=grid] .plot .main-svg").first.wait_for()
+def test_plots_are_drawn_before_they_are_seen(open_page, path):
+    page = open_page(path, height=300)
+    page.locator("[data-chart=grid] .plot .main-svg").first.wait_for(state="attached")
     assert not page.locator("[data-chart=grid] .still svg").is_visible()
+    assert page.evaluate("scrollY") == 0
 
 
 @pytest.mark.parametrize("width", [320, 1280])
@@ -107,6 +108,20 @@ def test_drawing_moves_nothing(open_page, draw_all, path, fragment, width):
     draw_all(page)
     assert page.evaluate(places) == before
     assert len(before) > 50
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_plots_stay_in_their_boxes_after_a_change(open_page, draw_all, path, width):
+    page = open_page(path, width=width)
+    draw_all(page)
+    page.evaluate("location.hash = '#batch=64'")
+    wait_until(page, "document.querySelector('[data-chart=roofline] .plot').data[1].x[0] === 64")
+    draw_all(page)
+    outside = page.evaluate("""() => [...document.querySelectorAll(".chart")].filter((chart) => {
+      const [box, plot] = [chart, chart.querySelector(".plot")].map((element) => element.getBoundingClientRect());
+      return plot.top < box.top - 1 || plot.bottom > box.bottom + 1;
+    }).length""")
+    assert outside == 0
 
 
 def test_theme(open_page, path):
@@ -147,21 +162,36 @@ def test_paper_ends_with_the_last_text(open_page, path):
     assert page.evaluate("document.body.getBoundingClientRect().bottom") == pytest.approx(last["y"] + last["height"], abs=1)
 
 
-def test_paper_shows_tables_and_settings_as_text(open_page, path):
+def test_paper_shows_folded_sections_and_settings_as_text(open_page, path):
     page = open_page(path)
-    assert page.locator("details.numbers").first.get_attribute("open") is None
+    assert page.locator("#numbers-inputs").get_attribute("open") is None
     page.evaluate("""addEventListener("beforeprint", () => {
-      window.closed = document.querySelectorAll(":is(.numbers, .group):not([open])").length;
+      window.closed = document.querySelectorAll(":is(.fold, .group):not([open])").length;
     })""")
     page.pdf()
     assert page.evaluate("closed") == 0
-    wait_until(page, "!document.querySelector('details.numbers').open")  # and back
+    wait_until(page, "!document.querySelector('#numbers-inputs').open")  # and back
     page.emulate_media(media="print")
-    assert page.locator("#table-points").is_visible()
+    assert page.locator("#table-inputs").is_visible()
     assert page.locator("[data-control=batch] .shown").is_visible()
     assert page.locator("[data-control=batch] .shown").inner_text() == "8 sequences"
     for button in page.locator("button, input, select").all():
         assert not button.is_visible()
+
+
+def test_paper_leaves_out_numbers_and_says_so(open_page, tmp_path):
+    """Those of figures, and the end of a long table."""
+    first = view(FIRST)
+    long = replace(first.assumptions, rows=first.assumptions.rows * 21)
+    file = tmp_path / "long.html"
+    file.write_text(static_page(replace(first, assumptions=long), REPRODUCE), encoding="utf-8")
+    page = open_page(file)
+    text = " ".join(printed(page))
+    assert text.count("block size") == text.count("given: by you") + 19 == 20  # of 42 rows 40, every other one
+    assert "Left out on paper: rows after the 40th. They are on the page, and in its JSON and CSV." in text
+    assert "Left out on paper: the numbers of the figures." in text
+    assert "Intensity by operator" not in text
+    assert "A wide table" in text
 
 
 def test_paper_shows_the_state_of_the_page(open_page, path):

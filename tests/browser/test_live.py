@@ -13,11 +13,12 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from browser.waits import settle
 
 from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError
 from roofline.report.analysis.page import calculator, report, settings
-from roofline.report.analysis.view import view
+from roofline.report.analysis.view import head, section_keys, section_of, solved, view
 from roofline.report.cells import csv_text
 from roofline.report.figure import View
 from roofline.report.formulas import formulas
@@ -27,8 +28,9 @@ ROUNDS = int(os.environ.get("ROOFLINE_PAGE_ROUNDS", "24"))
 SEED = int(os.environ.get("ROOFLINE_PAGE_SEED", "20261121"))
 TOLERANCE = 1e-9
 _VALUES = {
-    "others": [], "fixed": {}, "output_len": 256, "pp": 1, "dp": 1, "ep": 1, "weights": "", "kv": "", "backend": "",
-    "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 1000.0, "tpot_ms": 50.0,
+    "others": [], "fixed": {}, "cached_prefix": 0, "output_len": 256, "pp": 1, "dp": 1, "ep": 1, "weights": "", "kv": "",
+    "backend": "",
+    "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 0.0, "tpot_ms": 0.0,
 }  # fmt: skip
 
 
@@ -61,6 +63,7 @@ def random_state(chance: random.Random, model: str) -> dict[str, Any]:
         "input_len": round(2 ** chance.uniform(0, 13)),
         "context": min(round(2 ** chance.uniform(0, 16)), longest),
         "output_len": round(2 ** chance.uniform(0, 10)),
+        "cached_prefix": mostly(0, 1, 100),
         "tp": chance.choice(("1", "1", "2", "4", "8")),
         "pp": mostly("1", "2"),
         "dp": mostly("1", "2", "4"),
@@ -124,6 +127,64 @@ def test_browser_computes_what_python_computes(open_page, pages):
     assert refused < ROUNDS * 0.7
 
 
+STATES = 500
+_KEEP_WORKER = """() => {
+  window.Worker = class extends Worker {
+    constructor(url) {
+      super(url);
+      window.worker = this;
+    }
+  };
+}"""
+# States one after another, to the worker of the page, which passes by what has the number of none of its own: the head of each,
+# and one section. The next state stops what else the worker would make of the last.
+_ASK = """(states) => new Promise((resolve) => {
+  const answers = [];
+  const next = () => {
+    if (answers.length === states.length) return resolve(JSON.stringify(answers, (key, value) => value ?? null));
+    const [state, section] = states[answers.length];
+    worker.postMessage({ id: -1 - answers.length, state, first: [section], dark: false, widths: {}, pinned: null });
+  };
+  let answer = {};
+  worker.addEventListener("message", ({ data: { id, head, section, error, isDone } }) => {
+    if (id !== -1 - answers.length) return;
+    if (head) answer.head = head;
+    if (section && !answer.section) answer.section = section;
+    if (error !== undefined) answer = { refused: error };
+    if (error === undefined && !section && !isDone) return;
+    answers.push(answer);
+    answer = {};
+    next();
+  });
+  next();
+})"""
+
+
+def in_part(state: dict[str, Any], key: str) -> dict[str, Any]:
+    """The head and one section of the view of a state (the first where it has none of that key), or why there is none."""
+    try:
+        made = solved(state)
+        keys = section_keys(made)
+        drawn = section_of(made, key if key in keys else keys[0])
+        return json.loads(json.dumps({"head": asdict(head(made)), "section": asdict(drawn)}))
+    except RooflineError as error:
+        return {"refused": str(error)}
+
+
+def test_the_worker_computes_what_python_computes(open_page, pages):
+    """500 random settings: every text and number of the head (tiles, verdict, commands), and of one section, in turns."""
+    page = open_page(pages["calculator"], init=_KEEP_WORKER)
+    chance = random.Random(SEED + 1)  # noqa: S311 - seeded on purpose
+    models = list(ids("models"))
+    sections = ("roofline", "explorer", "time-prefill", "time-decode", "memory", "operators", "limits", "checked", "inputs")
+    asked = [(random_state(chance, chance.choice(models)), sections[number % len(sections)]) for number in range(STATES)]
+    page.evaluate(f"(states) => {{ window.answers = ({_ASK})(states); }}", asked)
+    wanted = [in_part(state, key) for state, key in asked]  # while the worker computes too
+    for question, one, its in zip(asked, wanted, json.loads(page.evaluate("answers")), strict=True):
+        assert list(different(one, its)) == [], question
+    assert sum("head" in one for one in wanted) > STATES / 3
+
+
 def shown(made: View) -> dict[str, tuple[str, float | None]]:
     """Texts and numbers of the cells of a view, by the names that the page gives them."""
     found = {f"tile/{tile.label}": (tile.cell.text, tile.cell.value) for tile in made.tiles}
@@ -145,6 +206,7 @@ CELLS = """() => [...document.querySelectorAll("[data-cell]")].map((cell) => [
     [
         ("", {}),
         ("#batch=64&context=9000&kv=fp8", {"batch": 64, "context": 9000, "kv": "fp8"}),
+        ("#input_len=4096&cached_prefix=3584", {"input_len": 4096, "cached_prefix": 3584}),
         ("#hardware=b200-sxm&efficiency=0&tp=1", {"hardware": "b200-sxm", "efficiency": False, "tp": "1"}),
     ],
 )
@@ -182,8 +244,8 @@ def test_plotted_numbers_are_those_of_the_tables(open_page, pages):
     page = open_page(pages["report"])
     section = page.evaluate("JSON.parse(JSON.stringify(model.view({}).sections.find(({ key }) => key === 'explorer')))")
     table = section["figure"]["table"]["rows"]
-    line = next(entry for entry in section["figure"]["series"] if entry["role"] == "estimate")
-    drawn = page.evaluate("(figure) => model.plot(figure, false, false).data.flatMap(({ x }) => x)", section["figure"])
+    line = next(entry for entry in section["figure"]["series"] if entry["name"] == "estimate")
+    drawn = page.evaluate("(figure) => model.plot(figure, false, 640).data.flatMap(({ x }) => x)", section["figure"])
     times = [row[2]["value"] for row in table if row[6]["text"] == "yes"]
     assert line["x"] == times
     assert set(times) <= {value for value in drawn if isinstance(value, float)}
@@ -194,6 +256,31 @@ def test_every_control_is_known_to_the_view() -> None:
     values = {**_VALUES, "model": "gpt2", "hardware": "h100-sxm", "batch": 1, "input_len": 16, "context": 16, "tp": 1}
     listed = settings(values, 1024, [("gpt2", "GPT-2"), ("x", "X")], [("h100-sxm", "H100")])
     assert {control.key for control in listed} | {"others", "fixed"} == set(values)
+
+
+def test_controls_show_the_datasheet_until_another_number_is_given(open_page, pages):
+    """The bandwidth of the H200 (4.8 TB/s), a step of the slider from it and back, what is typed, and that of another card."""
+    page = open_page(pages["report"])
+    box, slider = page.locator("#control-bandwidth_gbs"), page.locator('[data-control=bandwidth_gbs] input[type="range"]')
+    inputs = page.locator("#table-inputs-rows")
+    assert box.input_value() == "4800"
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert box.input_value() == "5000"
+    page.keyboard.press("ArrowLeft")
+    assert box.input_value() == "4800"
+    assert page.locator("[data-control=bandwidth_gbs] .undo").is_hidden()
+    box.fill("1500")
+    settle(page)
+    assert "1.5 TB/s given" in page.locator(".subtitle").inner_text()
+    assert "given, instead of 4.8 TB/s (" in inputs.text_content()
+    page.locator("[data-control=bandwidth_gbs] .undo").click()
+    settle(page)
+    assert page.evaluate("location.hash") == ""
+    assert "given" not in inputs.text_content()
+    page.locator("#control-hardware").select_option("a100-sxm-80gb")
+    settle(page)
+    assert box.input_value() == "2039"
 
 
 def test_links_in_formulas_leave_the_address_alone(open_page, pages):

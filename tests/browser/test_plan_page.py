@@ -39,11 +39,12 @@ def paths(tmp_path_factory):
 
 def now(page):
     """Replicas by candidate and pool, as the page shows them."""
-    heads = page.locator("#table-pools thead th").all_inner_texts()
+    heads = page.locator("#table-pools thead th").all_text_contents()
     index = heads.index("replicas now")
     rows = page.locator("#table-pools tbody tr").all()
     return {
-        row.locator(":scope > *").nth(1).inner_text(): int(row.locator(":scope > *").nth(index).inner_text()) for row in rows
+        row.locator(":scope > *").nth(1).text_content(): int(row.locator(":scope > *").nth(index).text_content())
+        for row in rows
     }
 
 
@@ -109,7 +110,7 @@ def test_what_was_planned_can_be_pinned(open_page, paths):
     page.locator("#pin").click()
     page.locator("#control-rate").fill("100")
     settle(page)
-    assert page.locator('[data-cell="tile/devices"] .pinned').inner_text().endswith("3")
+    assert page.locator('[data-cell="tile/Devices"] .pinned').inner_text().endswith("3")
 
 
 def test_without_scripts_the_plan_is_there(open_page, paths):

@@ -72,62 +72,75 @@ def test_slider_and_box_show_the_same(open_page, path):
     assert page.locator("#control-bandwidth").input_value() == "2.05"
 
 
-# Time as the page sees it passes by `pass(ms)` alone: what a busy machine adds to it does not matter.
-_TIME = """() => {
-  let now = 0;
-  let last = 0;
-  const due = new Map();
-  performance.now = () => now;
-  window.setTimeout = (work, ms = 0) => {
-    due.set(++last, { work, at: now + ms });
-    return last;
+# Each view takes the page's worker 60 ms; what comes from it is counted. A page's blobs of scripts are what its worker runs.
+_SLOW_WORKER = """() => {
+  const slow = `{ const quick = model.view; model.view = (state) => {
+    const end = performance.now() + 60;
+    while (performance.now() < end);
+    return quick(state);
+  }; }`;
+  const Plain = Blob;
+  window.Blob = class extends Plain {
+    constructor(parts, options) { super(options?.type === "text/javascript" ? [...parts, slow] : parts, options); }
   };
-  window.clearTimeout = (id) => due.delete(id);
-  window.spend = (ms) => { now += ms; };
-  window.pass = (ms) => {
-    const end = now + ms;
-    for (;;) {
-      const [id, first] = [...due].sort(([, one], [, other]) => one.at - other.at)[0] ?? [];
-      if (first === undefined || first.at > end) break;
-      due.delete(id);
-      now = Math.max(now, first.at);
-      first.work();
+  window.heads = [];
+  window.Worker = class extends Worker {
+    set onmessage(receive) {
+      super.onmessage = (event) => {
+        if (event.data.head) heads.push(event.data.head.tiles[0].cell.value);
+        receive(event);
+      };
     }
-    now = Math.max(now, end);
+  };
+}"""
+_NO_WORKER = "() => { delete window.Worker; }"
+_REFUSED_WORKER = """() => {
+  window.Worker = class {
+    constructor() { setTimeout(() => this.onerror(new Event("error", { cancelable: true }))); }
+    postMessage() {}
+    terminate() {}
   };
 }"""
 
 
 def test_a_slow_view_does_not_hold_a_slider_up(open_page, path):
-    """60 positions, 5 ms apart, and a view that takes 60 ms: few of them are computed, and the last one is shown."""
-    page = open_page(path)
-    page.evaluate(_TIME)
-    page.evaluate("""() => {
-      const quick = model.view;
-      window.calls = 0;
-      model.view = (state) => {
-        window.calls += 1;
-        spend(60);
-        return quick(state);
-      };
-    }""")
-    slider = page.locator('[data-control=batch] input[type="range"]')
+    """60 positions, 5 ms apart, and a view that takes 60 ms: few are computed, in their order, and the last is shown."""
+    page = open_page(path, init=_SLOW_WORKER)
+    slider = page.locator('[data-control=input_len] input[type="range"]')
     positions = list(range(20, 80))
-    slider.evaluate(
-        """(slider, positions) => {
+    held = slider.evaluate(
+        """async (slider, positions) => {
+      let held = 0;
       for (const position of positions) {
         slider.value = position;
+        const start = performance.now();
         slider.dispatchEvent(new Event("input", { bubbles: true }));
-        pass(5);
+        held = Math.max(held, performance.now() - start);
+        await new Promise((resolve) => setTimeout(resolve, 5));
       }
-      pass(1000);
+      return held;
     }""",
         positions,
     )
     settle(page)
-    batch = int(page.locator("#control-batch").input_value())
-    assert page.locator(TILE).get_attribute("data-value") == str(batch * 2048)
-    assert 1 <= page.evaluate("calls") < len(positions) / 4
+    tokens = 8 * int(page.locator("#control-input_len").input_value())
+    assert page.locator(TILE).get_attribute("data-value") == str(tokens)
+    heads = page.evaluate("heads")
+    assert heads == sorted(set(heads))
+    assert heads[-1] == tokens
+    assert 1 <= len(heads) < len(positions) / 2
+    assert held < 60, "nothing is computed where the slider is"
+
+
+@pytest.mark.parametrize("without", [_NO_WORKER, _REFUSED_WORKER], ids=["none", "refused"])
+def test_a_page_without_a_worker_computes_itself(open_page, path, without):
+    page = open_page(path, "#batch=64", init=without)
+    assert page.locator(TILE).get_attribute("data-value") == str(64 * 2048)
+    fill(page, "batch", "4095")
+    assert "refused" in page.locator("#alert").inner_text()
+    fill(page, "batch", "16")
+    assert page.locator(TILE).get_attribute("data-value") == str(16 * 2048)
+    assert page.locator('[data-cell="points/1/1"]').get_attribute("data-value") == "32"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +172,17 @@ def test_reset(open_page, path):
     assert hash_of(page) == ""
     assert page.locator("#control-batch").input_value() == "8"
     assert page.locator(TILE).get_attribute("data-value") == str(8 * 2048)
+
+
+def test_reset_of_one_control(open_page, path):
+    page = open_page(path, "#batch=64&weights=fp8")
+    undo = page.locator("[data-control=batch] .undo")
+    assert page.locator("[data-control=input_len] .undo").is_hidden()
+    undo.click()
+    assert hash_of(page) == "#weights=fp8"
+    assert page.locator("#control-batch").input_value() == "8"
+    assert undo.is_hidden()
+    assert page.evaluate("document.activeElement.id") == "control-batch"
 
 
 _REFUSED = (
@@ -204,7 +228,9 @@ def test_refused_state(open_page, path):
     assert alert.get_attribute("role") == "alert"
     assert page.locator(TILE).get_attribute("data-value") == str(64 * 2048), "the last good view stays"
     assert page.evaluate("document.documentElement.hasAttribute('data-refused')")
+    assert page.locator("#commands .copy").is_disabled(), "that would be the command of another state"
     fill(page, "batch", "32")
+    assert page.locator("#commands .copy").is_enabled()
     assert not alert.is_visible()
     assert page.locator(TILE).get_attribute("data-value") == str(32 * 2048)
     assert not page.evaluate("document.documentElement.hasAttribute('data-refused')")

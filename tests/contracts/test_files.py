@@ -22,7 +22,7 @@ EXEMPT = {
     "formulas/javascript/program.py": "reads a file of the package",
     "formulas/javascript/python_source.py": "reads sources of the package",
     "teach/lessons/build.py": "builds the lessons of this repository",
-    "teach/lessons/figures.py": "likewise",
+    "report/figure_files.py": "likewise",
     "teach/lessons/published.py": "likewise",
     "teach/lessons/execute.py": "likewise",
     "report/page_program.py": "reads files of the package",

@@ -20,7 +20,7 @@ MAX_STOPS = 8
 
 def walks() -> dict[str, list[tuple[str, str]]]:
     """The stops of each walk, (file, name), by what it follows."""
-    listed = re.findall(r"^Where `([^`]+)` goes.*?:\n\n(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    listed = re.findall(r"^The \w+ walk follows `([^`]+)` .*?:\n\n(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
     return {what: re.findall(r"^\d\. `(\S+\.py)`, `(\w+)`", text, re.MULTILINE) for what, text in listed}
 
 

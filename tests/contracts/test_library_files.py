@@ -14,10 +14,10 @@ from roofline.blocks import kinds
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS
-from roofline.serving.planning.price_file import PriceFile
-from roofline.serving.planning.prices import load_prices
 from roofline.specs.hardware import Accelerator, facts
 from roofline.specs.library import load_engine, load_hardware, shipped
+from roofline.specs.price_file import PriceFile
+from roofline.specs.prices import load_prices
 from roofline.specs.yaml_file import read_yaml
 
 

@@ -29,16 +29,22 @@ def opening(entry: dict[str, str]) -> str:
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["file"])
 def test_hash_version_and_licence(entry):
     assert hashlib.sha256(content(entry)).hexdigest() == entry["sha256"]
-    assert re.search(rf"\bv{re.escape(entry['version'])}$", opening(entry), re.MULTILINE)
-    name = {"MIT": "MIT License", "MPL-2.0": "Mozilla Public License"}[entry["licence"]]
+    if entry["file"].endswith(".ttf"):  # texts of a font are UTF-16
+        assert f"Version {entry['version']}".encode("utf-16-be") in content(entry)
+    else:
+        assert re.search(rf"\bv{re.escape(entry['version'])}$", opening(entry), re.MULTILINE)
+    name = {"MIT": "MIT License", "MPL-2.0": "Mozilla Public License", "OFL-1.1": "SIL OPEN FONT LICENSE"}[entry["licence"]]
     assert name in (ROOT / entry["licence_file"]).read_text(encoding="utf-8")
 
 
-def test_every_minified_script_is_listed():
-    found = {
-        path.relative_to(ROOT).as_posix() for folder in ("reports", "tests") for path in (ROOT / folder).rglob("*.min.js*")
+def test_every_minified_script_and_font_is_listed():
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("reports", "tests")
+        for pattern in ("*.min.js*", "*.ttf", "*.otf", "*.woff*")
+        for path in (ROOT / folder).rglob(pattern)
     }
-    assert found == {entry["file"] for entry in ENTRIES}
+    assert files == {entry["file"] for entry in ENTRIES}
 
 
 def test_bundle_is_of_the_release_that_plotly_brings():

@@ -67,6 +67,7 @@ PHRASES = {
     r"\bcompute binds\b": "compute-bound",
     r"\bfirst tokens? (is|are) late\b": "TTFT exceeds its objective",
     r"\bjobs?\b": "request",
+    r"(?<![\w.`'\"])\d[\d.,]*%(?![\w(`'\"])": "80 %, with a space, as `formatting.percent` writes it",
 }
 """Phrases that no text contains, with what to write."""
 
@@ -199,7 +200,9 @@ def test_the_probe_sees_names(source: str, name: str) -> None:
 
 
 def test_the_probe_sees_phrases() -> None:
-    """In any case, and on the right line."""
+    """In any case, and on the right line; what a user types is quoted."""
+    assert phrases_in("80% of it") == ["1: '80%' (write: 80 %, with a space, as `formatting.percent` writes it)"]
+    assert phrases_in('80 % of it, `30%` and "50%"') == []
     assert [line.partition(":")[0] for line in phrases_in("fine\nSo many tokens\n128 KiB a token")] == ["2", "3"]
     assert phrases_in("a third of PCIe lanes") == []
     assert docstrings_in('x = 1\ndef f():\n    """Nobody."""\n').splitlines()[2].strip() == '"""Nobody."""'

@@ -88,7 +88,19 @@ def test_parameters_layer_by_layer(models: dict[str, Model], facts: dict[str, An
 def test_correction_buffers_stand_apart(models: dict[str, Model], facts: dict[str, Any]) -> None:
     """What checkpoints hold beside parameters is listed, not counted."""
     for name, model in models.items():
-        assert sum(model.apart.values()) == sum(facts[name]["persistent_buffers"].values()), name
+        buffers = sum(count for part, count in model.apart.items() if not part.startswith("vision"))
+        assert buffers == sum(facts[name]["persistent_buffers"].values()), name
+
+
+def test_vision_towers_stand_apart(models: dict[str, Model], facts: dict[str, Any]) -> None:
+    """With tower and projector a multimodal model has as many parameters as its class, where its config describes the tower."""
+    towers = {
+        name: sum(count for part, count in model.apart.items() if part.startswith("vision")) for name, model in models.items()
+    }
+    compared = {name: count for name, count in towers.items() if count and facts[name].get("multimodal_total_params")}
+    assert {"gemma-3-12b", "gemma-4-31b-nvfp4", "qwen3.5-35b-a3b"} <= set(compared)
+    for name, count in compared.items():
+        assert facts[name]["total_params"] + count == facts[name]["multimodal_total_params"], name
 
 
 def test_cache_below_every_window(models: dict[str, Model], facts: dict[str, Any]) -> None:

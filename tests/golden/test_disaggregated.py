@@ -6,7 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from disaggregated_pools import MEAN, NODES, OUTPUT, RECIPES, Compared, compare, predicted
+from disaggregated_pools import (
+    HANDOVER,
+    MEAN,
+    NODES,
+    OUTPUT,
+    PROMPTS_PER_S,
+    RECIPES,
+    Compared,
+    Point,
+    Recipe,
+    compare,
+    predicted,
+)
 
 import roofline
 
@@ -30,7 +42,20 @@ def test_slots_decide_the_wait() -> None:
     for recipe, share in ((six, 1.0), (nine, 0.5)):
         seen = predicted(recipe)
         assert recipe.slots * (1 + share) == recipe.clients
-        assert seen.ttft == pytest.approx(0.95 * share * (MEAN * OUTPUT - 1) * seen.tpot, rel=0.03)
+        held = (MEAN * OUTPUT - 1) * seen.tpot + HANDOVER
+        assert seen.ttft == pytest.approx(0.95 * share * held + HANDOVER, rel=0.05)
+
+
+def test_prompts_limit_a_run() -> None:
+    """768 clients, five replicas of 8 H200 for prompts of 7,373 tokens on average: no more than five times one.
+
+    Prompts of 8,192 were measured at 2.94/s, so that shorter ones are at least 2.94/0.9, and a tenth more, as attention is
+    quadratic. Measured with outputs: 14 to 15.6/s. Three replicas that decode would have a batch for 20.
+    """
+    (recipe,) = (one for one in RECIPES if (one.clients, one.prompt) == (768, 8192))
+    per_s = predicted(recipe).rate_per_device * recipe.devices / (MEAN * OUTPUT)
+    assert per_s <= 5 * PROMPTS_PER_S / 0.9 * 1.1
+    assert per_s >= 14
 
 
 def test_no_row_is_faster_than_a_floor(measured: dict[tuple[str, int], list[Compared]]) -> None:
@@ -43,11 +68,30 @@ def test_no_row_is_faster_than_a_floor(measured: dict[tuple[str, int], list[Comp
         assert min(row.measured.tpot for row in rows) >= step.time.floor / 4
 
 
-def test_pools_are_predicted(measured: dict[tuple[str, int], list[Compared]]) -> None:
-    """What is aimed at is 20 % in the median: TPOT is there. Throughput lacks replicas of two nodes (docs/accuracy.md)."""
-    rows = [row for group in measured.values() for row in group]
-    assert len(rows) == 108
+def errors(rows: list[Compared]) -> tuple[float, float]:
+    """Median errors of TPOT and of tokens/s per GPU."""
     tpot = np.array([row.prediction.tpot / row.measured.tpot for row in rows])
     rate = np.array([row.prediction.rate_per_device / row.rate_per_device for row in rows])
-    assert np.median(np.abs(tpot - 1)) <= 0.15
-    assert np.median(np.abs(rate - 1)) <= 0.28
+    return float(np.median(np.abs(tpot - 1))), float(np.median(np.abs(rate - 1)))
+
+
+def test_pools_are_predicted(measured: dict[tuple[str, int], list[Compared]]) -> None:
+    """What is aimed at is 20 % in the median of both, also of each card and prompt."""
+    rows = [row for group in measured.values() for row in group]
+    assert len(rows) == 96
+    tpot, rate = errors(rows)
+    assert tpot <= 0.15
+    assert rate <= 0.15
+    for group in measured.values():
+        assert max(errors(group)) <= 0.2
+
+
+def test_every_recipe_has_its_rows(measured: dict[tuple[str, int], list[Compared]]) -> None:
+    """One run of each of 65 recipes but one; repeated runs differ by no more than 3 % in TPOT, a third in TTFT."""
+    runs: dict[Recipe, list[Point]] = {}
+    for row in (row for group in measured.values() for row in group):
+        runs.setdefault(row.recipe, []).append(row.measured)
+    assert len(runs) == len(RECIPES) - 1
+    for points in runs.values():
+        assert max(point.tpot for point in points) <= 1.031 * min(point.tpot for point in points)
+        assert max(point.ttft for point in points) <= 1.34 * min(point.ttft for point in points)

@@ -142,6 +142,7 @@ def _case(chance: random.Random) -> tuple[str, str, dict[str, Any]]:
         "routing_skew": sometimes(0.1, 1.0),
         "context_parallel_size": sometimes(0.15, 2, 3, 4),
         "dispatch_dtype": sometimes(0.2, "fp8"),
+        "deepep_mode": sometimes(0.1, "normal", "low_latency"),
         "num_redundant_experts": sometimes(0.1, 8, 16),
         "dcp": sometimes(0.1, 2, 4),
         "microbatch_overlap": sometimes(0.1, True),

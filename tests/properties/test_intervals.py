@@ -44,7 +44,7 @@ def sampled() -> list[tuple[str, str, dict[str, Any]]]:
 
 def spans(result: Analysis) -> list[tuple[str, Duration]]:
     """Every time of a result, and where it stands. What microbatches hide is a difference of times, and may be below 0."""
-    found = [(name, span) for name, span in (result.request or {}).items()]
+    found = [(name, getattr(result.request, name)) for name in ("ttft_s", "tpot_s", "e2e_s") if result.request is not None]
     for phase in result.phases:
         found += [(phase.name, phase.time), (f"{phase.name}, all stages", phase.pipeline)]
         parts = [operator for operator in phase.operators if operator.path != "microbatch_overlap"]

@@ -19,6 +19,8 @@ Scope = Literal["total", "user", "gpu"]
 ClaimPhase = Literal["decode", "prefill"]
 
 UNITS: dict[ClaimKind, str] = {"tokens_per_s": "tok/s", "ttft": "s", "tpot": "s", "fits": "B", "peak_flops": "FLOP/s"}
+_STATED = 10
+"""Digits of a stated number: as it was stated."""
 _TIMES = ("ttft", "tpot")
 NUMBER = r"(?:\d[\d_]*(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?|\.\d+)"
 
@@ -54,21 +56,22 @@ class Claim:
         suffix = {"total": "", "user": "/user", "gpu": "/GPU"}[self.scope] if self.kind == "tokens_per_s" else ""
         return UNITS[self.kind] + suffix
 
-    def format_value(self, value: float) -> str:
+    def format_value(self, value: float, digits: int = 4) -> str:
         """Text of a value with its unit, such as `3,500 tok/s per user`, `12.3 ms` or `989 TFLOP/s`.
 
         Args:
             value: in `unit`; for `fits` bytes.
+            digits: significant digits.
         """
         if self.kind == "tokens_per_s":
-            rate = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+            rate = formatting.number(float(f"{value:.{digits}g}"), digits)
             per = {"total": "", "user": " per user", "gpu": " per GPU"}[self.scope]
             return f"{rate}{' prompt' if self.phase == 'prefill' else ''} tok/s{per}"
         if self.kind == "fits":
             return formatting.binary(value)
         if self.kind == "peak_flops" and value >= 1e12:
-            return f"{float(f'{value / 1e12:.5g}'):,g} TFLOP/s"
-        return formatting.quantity(value, self.unit)
+            return f"{float(f'{value / 1e12:.{digits}g}'):,.10g} TFLOP/s"
+        return formatting.quantity(value, self.unit, digits)
 
     @property
     def title(self) -> str:
@@ -76,7 +79,7 @@ class Claim:
         if self.kind == "fits" or self.value is None:
             return "it fits"
         name = {"ttft": "TTFT ", "tpot": "TPOT ", "peak_flops": "a peak of "}.get(self.kind, "")
-        return name + self.format_value(self.value)
+        return name + self.format_value(self.value, _STATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,8 @@ class Statement:
     dp: int | None = None
     ep: int | None = None
     devices: int | None = None
+    prefix_hit: float | None = None
+    cached_prefix: int | None = None
     deployment: Mapping[str, Any] = field(default_factory=dict)
     """Further deployment options of `analyze`, such as `context_parallel_size` or `bandwidth`."""
     notes: tuple[Assumption, ...] = ()

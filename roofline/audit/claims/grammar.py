@@ -66,16 +66,18 @@ class Phrase:
     Attributes:
         pattern: matched at the current position of the text.
         read: records what the match says in the state.
-        usage: its line in the printed grammar; empty for variants of other phrases.
+        usage: examples in the printed grammar; empty for variants of other phrases.
+        meaning: of the examples, in the printed grammar.
     """
 
     pattern: re.Pattern[str]
     read: Read
     usage: str = ""
+    meaning: str = ""
 
 
-def _phrase(pattern: str, read: Read, usage: str = "") -> Phrase:
-    return Phrase(re.compile(pattern, re.IGNORECASE), read, usage)
+def _phrase(pattern: str, read: Read, usage: str = "", meaning: str = "") -> Phrase:
+    return Phrase(re.compile(pattern, re.IGNORECASE), read, usage, meaning)
 
 
 def _option(name: str, convert: Callable[[str], Any]) -> Read:
@@ -112,11 +114,14 @@ def _parallel(short: str, long: str) -> str:
 
 
 _DEPLOYMENT = (
-    _phrase(_parallel("tp", "tensor"), _option("tp", _size), "tp8 | TP=8 | pp2 | dp4 | ep8"),
+    _phrase(_parallel("tp", "tensor"), _option("tp", _size), "tp8 | TP=8 | pp2 | dp4 | ep8", "parallel sizes"),
     _phrase(_parallel("pp", "pipeline"), _option("pp", _size)),
     _phrase(_parallel("dp", "data"), _option("dp", _size)),
     _phrase(_parallel("ep", "expert"), _option("ep", _size)),
-    _phrase(rf"{_SIZE}\s?[x*](?=\s?[a-z])", _option("devices", _size), "8x H100-SXM | on 8 GPUs | a single"),
+    _phrase(
+        rf"{_SIZE}\s?[x*](?=\s?[a-z])", _option("devices", _size),
+        "8x H100-SXM | on 8 GPUs | a single", "number of devices",
+    ),
     _phrase(rf"x\s?{_SIZE}(?!\w|\.\d)", _option("devices", _size)),
     _phrase(rf"{_SIZE}\s*-?(?:{_DEVICE})(?!\w)", _option("devices", _size)),
     _phrase(
@@ -179,12 +184,13 @@ def _card_of_size(state: ParseState, match: re.Match[str]) -> None:
 
 
 _HARDWARE = (
-    _phrase(rf"(?P<n>{NUMBER})\s*-?{_FLOPS}", _peak, "989 dense bf16 TFLOP/s"),
+    _phrase(rf"(?P<n>{NUMBER})\s*-?{_FLOPS}", _peak, "989 dense bf16 TFLOP/s", "peak of the hardware"),
     _phrase(_FLOPS, _peak_unit),
     _phrase(r"(?:with\s+)?(?:structured\s+)?(?:2:4\s+)?spars(?:e|ity)(?!\w|\.\d)", _sparse),
     _phrase(r"dense|(?:without|no) sparsity", _ignore),
     _phrase(
-        r"(?:it\s+)?(?:will\s+|can\s+|would\s+)?fit(?:s|ting)?(?:\s+(?:on|in|into|onto|within))?(?!\w|\.\d)", _fits, "fits on"
+        r"(?:it\s+)?(?:will\s+|can\s+|would\s+)?fit(?:s|ting)?(?:\s+(?:on|in|into|onto|within))?(?!\w|\.\d)", _fits,
+        "fits on", "claim that the model fits in memory",
     ),
     _phrase(r"(?P<n>\d+)\s*-?gi?b\s+(?:gpu|card|device|accelerator)s?(?!\w)", _card_of_size),
 )  # fmt: skip
@@ -211,9 +217,12 @@ _PRECISION = (
     _phrase(
         rf"{_DTYPE}(?!\w|\.\d)(?:[- ]?(?:weights?|precision|quanti[sz](?:ed|ation)))?(?![\w])",
         _option("dtype", _dtype),
-        "fp16 | bf16 | fp8 | int4 | AWQ",
+        "fp16 | bf16 | fp8 | int4 | AWQ", "data type or quantization of the weights",
     ),
-    _phrase(rf"{_DTYPE}[\s-]*(?:kv(?:[- ]?cache)?)(?!\w|\.\d)", _option("kv_cache_dtype", _dtype), "with FP8 KV cache"),
+    _phrase(
+        rf"{_DTYPE}[\s-]*(?:kv(?:[- ]?cache)?)(?!\w|\.\d)", _option("kv_cache_dtype", _dtype),
+        "with FP8 KV cache", "data type of the KV cache",
+    ),
     _phrase(
         rf"kv(?:[- ]?cache)?(?:[- ]?dtype)?\s*(?:in|=|:|is|at|of)?\s*{_DTYPE}(?!\w|\.\d)", _option("kv_cache_dtype", _dtype)
     ),
@@ -286,14 +295,23 @@ def _phase(name: str) -> Read:
 
 
 _RATES = (
-    _phrase(rf"(?P<n>{NUMBER})\s?(?P<k>[kmg])?\s*{_WHICH}{_RATE}", _rate(1), "3500 tok/s | 3.5k tokens per second | 95 TPS"),
+    _phrase(
+        rf"(?P<n>{NUMBER})\s?(?P<k>[kmg])?\s*{_WHICH}{_RATE}", _rate(1),
+        "3500 tok/s | 3.5k tokens per second | 95 TPS", "token rate",
+    ),
     _phrase(rf"(?P<n>{NUMBER})\s?(?P<k>[kmg])?\s*{_WHICH}{_PER_MINUTE}", _rate(60)),
     _phrase(rf"{_RATE}\s*[=:]\s*(?P<n>{NUMBER})\s?(?P<k>[kmg])?(?!\w|\.\d)", _rate(1)),
     _phrase(rf"{_WHICH}{_RATE}", _rate_unit),
-    _phrase(rf"(?:per|/|each|for each|every)\s*[- ]?(?:{_USER})(?!\w|\.\d)", _scope("user"), "per user | per GPU | in total"),
+    _phrase(
+        rf"(?:per|/|each|for each|every)\s*[- ]?(?:{_USER})(?!\w|\.\d)", _scope("user"),
+        "per user | per GPU | in total", "what the rate refers to",
+    ),
     _phrase(rf"(?:per|/|each|for each|every)\s*[- ]?(?:{_DEVICE})(?!\w|\.\d)", _scope("gpu")),
     _phrase(r"(?:in total|total|aggregated?|overall|combined|across all users|whole batch|system)(?!\w|\.\d)", _scope("total")),
-    _phrase(rf"(?:{_PROMPT})(?:\s+(?:rate|speed|throughput|tokens?))?(?!\w|\.\d)", _phase("prefill"), "prefill | decode"),
+    _phrase(
+        rf"(?:{_PROMPT})(?:\s+(?:rate|speed|throughput|tokens?))?(?!\w|\.\d)", _phase("prefill"),
+        "prefill | decode", "tokens counted in the rate",
+    ),
     _phrase(rf"(?:{_OUTPUT}|decoding|generating)(?:\s+(?:rate|speed|throughput|tokens?))?(?!\w|\.\d)", _phase("decode")),
     _phrase(rf"(?:{NUMBER})\s*(?:(?:req(?:uest)?s?|quer(?:y|ies)){_PER_SECOND}|rps|qps)(?!\w|\.\d)", _requests),
 )  # fmt: skip
@@ -375,9 +393,9 @@ _TIMES = (
     _phrase(
         rf"{_TIME}\s*(?:/|per|a|each|every)\s*(?:output\s+|generated\s+)?(?:tokens?|tok)(?!\w|\.\d)",
         _time_per_token,
-        "7 ms per token | ITL 7 ms | TPOT 7 ms",
+        "7 ms per token | ITL 7 ms | TPOT 7 ms", "time per output token",
     ),
-    _phrase(rf"(?:{_TTFT})(?!\w|\.\d){_OF}", _label("ttft"), "TTFT 10 ms | 10 ms to first token"),
+    _phrase(rf"(?:{_TTFT})(?!\w|\.\d){_OF}", _label("ttft"), "TTFT 10 ms | 10 ms to first token", "time to first token"),
     _phrase(r"to (?:the )?first token(?!\w|\.\d)", _label("ttft")),
     _phrase(rf"(?:{_TPOT})(?!\w|\.\d){_OF}", _label("tpot")),
 )  # fmt: skip
@@ -437,7 +455,7 @@ _WORKLOAD = (
     _phrase(
         rf"(?:batch(?:es)?(?:[-_\s]*size)?|bs|b(?=\s*=)|concurrency){_IS}-?(?P<n>{NUMBER})(?!\w|\.\d)",
         _option("batch", _batch),
-        "batch 32 | batch size 32 | bs=32 | 32 users",
+        "batch 32 | batch size 32 | bs=32 | 32 users", "batch size",
     ),
     _phrase(
         rf"(?P<n>{NUMBER})\s+(?:concurrent\s+|parallel\s+|simultaneous\s+|active\s+)?{_SEQUENCES}(?!\w)",
@@ -450,19 +468,19 @@ _WORKLOAD = (
     _phrase(
         rf"(?:prompts?|inputs?|isl)(?:[-_\s]*len(?:gth)?)?{_IS}{_LENGTH}",
         _option("input_len", _tokens),
-        "for a 100k token prompt | input 1024 | ISL=1024",
+        "for a 100k token prompt | input 1024 | ISL=1024", "prompt tokens per sequence",
     ),
     _phrase(rf"{_LONG}{_PROMPTS}(?!\w|\.\d)", _option("input_len", _tokens)),
     _phrase(
         rf"(?:outputs?|osl|generat(?:es|ing)|reply|response)(?:[-_\s]*len(?:gth)?)?{_IS}{_LENGTH}",
         _option("output_len", _tokens),
-        "output 128 | OSL=128",
+        "output 128 | OSL=128", "output tokens per sequence",
     ),
     _phrase(rf"{_LONG}{_OUTPUTS}(?!\w|\.\d|/)", _option("output_len", _tokens)),
     _phrase(
         rf"(?:max(?:imum)?\s+)?{_CONTEXT}{_IS}{_LENGTH}",
         _option("context", _tokens),
-        "context 4k | at 4096 tokens of context",
+        "context 4k | at 4096 tokens of context", "tokens cached before the step",
     ),
     _phrase(rf"{_LONG}{_CONTEXT}(?!\w|\.\d)", _option("context", _tokens)),
     _phrase(rf"(?P<n>{_COUNT})[\s-]*(?:tokens?|toks?)(?!\w|\.\d|\s*/|\s+(?:per|a)\s+(?:s|sec|second|min|minute)\b)", _length),
@@ -473,11 +491,12 @@ PHRASES = (*_DEPLOYMENT, *_HARDWARE, *_PRECISION, *_RATES, *_SPECULATION, *_TIME
 
 def grammar() -> str:
     """The grammar of claims as text of several lines, as `roofline claim --help` prints it."""
-    lines = ["A claim names a model, hardware and a number, in any order, with these words:"]
-    lines += [
-        "  llama-3.1-8b | Llama 3.1 8B     a model: `roofline models list`",
-        "  a100-sxm-80gb | 8x H100-SXM     hardware: `roofline hardware list`",
-    ]
-    lines += [f"  {phrase.usage}" for phrase in PHRASES if phrase.usage]
+    lines = ["A claim names a model, hardware and a number, in any order, using these phrases:"]
+    rows = [("llama-3.1-8b | Llama 3.1 8B", "model; see `roofline models list`")]
+    rows += [("a100-sxm-80gb | 8x H100-SXM", "hardware; see `roofline hardware list`")]
+    rows += [(phrase.usage, phrase.meaning) for phrase in PHRASES if phrase.usage]
+    column = max(len(usage) for usage, _ in rows)
+    lines += [f"  {usage:<{column}}  {meaning}" for usage, meaning in rows]
+    lines.append("In lengths, k is 1,024 (8k tokens are 8,192); in rates, it is 1,000.")
     lines.append('Example: "llama-3.1-8b on a100-sxm-80gb: 3500 tok/s at batch 1 fp16"')
     return "\n".join(lines)

@@ -94,7 +94,7 @@ def _judge(resolved: ResolvedClaim) -> ClaimJudgement:
         unfit = fits is False and (claim.kind == "fits" or not resolved.ignore_memory)
         verdict = "impossible" if ratio > SLACK or unfit else "possible"
         if alone is not None:
-            derivation.append(f"for one user at a time at most {claim.format_value(alone)}")
+            derivation.append(f"for one user at a time, at most {claim.format_value(alone)}")
         if verdict == "possible":
             achievable = _within(resolved, rules.achievable(resolved), limit)
             by_engine = not ceiling.engine_fits and _stated(resolved) and not resolved.ignore_memory
@@ -205,22 +205,21 @@ def _headline(resolved: ResolvedClaim, judged: ClaimJudgement, ceiling: Ceiling,
         peak = f"the {'sparse' if claim.sparse else 'dense'} {ceiling.dtype} peak of {where}, {limit}"
         return f"{claim.title} is {f'{_times(ratio)} ' if judged.verdict == 'impossible' else 'within '}{peak}"
     if judged.verdict == "impossible":
-        beyond = f"{_times(ratio)} faster than" if claim.is_time else _times(ratio)
-        least = "at least" if claim.is_time else "at most"
-        unfit = "; nor does it fit" if judged.fits is False else ""
-        return f"{claim.title} is {beyond} what {where} can do{at}, {least} {limit}{unfit}"
+        reach = f"needs at least {limit}{at}" if claim.is_time else f"can reach at most {limit}{at}"
+        beyond = "as fast" if claim.is_time else "that"
+        unfit = "; nor does it fit" * (judged.fits is False)
+        return f"{where} {reach}; {claim.title} is {_times(ratio)} {beyond}{unfit}"
     if judged.verdict == "possible":
         if claim.is_time:
-            least = "the least possible" if ratio >= 1 / SLACK else f"{_times(1 / ratio)} as long as the least possible"
-            return f"{claim.title} is {least}{',' if ratio >= 1 / SLACK else ''} {limit}{at}, of {where}"
+            times = "as short as" if ratio >= 1 / SLACK else f"{_times(1 / ratio)} as long as"
+            return f"{claim.title} is {times} {limit}, the shortest time that {where} can reach{at}"
         share = f"{percent(ratio, 0)}" if ratio >= 0.01 else f"{ratio:.2g}"
         if alone is not None and resolved.ratio(alone) > SLACK:
-            several = (
-                f"only for several users at once (from batch {_users(resolved):,}); for one at most {claim.format_value(alone)}"
-            )
-            return f"{claim.title} is possible {several}. It is {share} of what {where} can do at most{at}: {limit}"
-        return f"{claim.title} is {share} of what {where} can do at most{at}: {limit}"
-    side = "above the least," if claim.is_time else "below the ceiling of"
+            several = f"{claim.title} is possible only as the total of at least {_users(resolved):,} concurrent users"
+            one = f"one user gets at most {claim.format_value(alone)}"
+            return f"{several}; {one}. The claimed rate is {share} of {limit}, the most that {where} can reach{at}"
+        return f"{claim.title} is {share} of {limit}, the most that {where} can reach{at}"
+    side = "above the floor of" if claim.is_time else "below the ceiling of"
     below = f"{claim.title} is {side} {limit}, but"
     if claim.kind == "ttft" and (batch := resolved.statement.batch or 1) > 1:
         below = f"{claim.title} is {side} {limit}, for one prompt alone, but"
@@ -229,20 +228,20 @@ def _headline(resolved: ResolvedClaim, judged: ClaimJudgement, ceiling: Ceiling,
         return f"{below} better than the {claim.format_value(judged.best)} that {where} is expected to reach at best{at}"
     if judged.best is None and judged.bound is not None and resolved.ratio(judged.bound) > SLACK:
         bound = claim.format_value(judged.bound)
-        return f"{below} better than {bound}, the bound of {where} with operators one after another{at}"
-    return f"{below} {where} fits{at} only in more of memory than the engine uses"
+        return f"{below} better than {bound}, the bound of {where} with operators run in sequence{at}"
+    return f"{below} {where} needs more memory{at} than the engine uses"
 
 
 def _of_memory(resolved: ResolvedClaim, judged: ClaimJudgement, ceiling: Ceiling, where: str) -> str:
     need = ceiling.need
     assert need is not None  # noqa: S101 - narrows the type
     each = " on each device" if resolved.devices > 1 else ""
-    needs = f"it needs {formatting.binary(need.bytes)} of {formatting.binary(need.capacity)}{each}"
+    needs = f"{formatting.binary(need.bytes)} of {formatting.binary(need.capacity)}{each}"
     if judged.verdict == "impossible":
-        return f"{where} does not fit: {needs}"
+        return f"{where} does not fit; it needs {needs}"
     if judged.verdict == "implausible":
-        return f"{where} fits in memory as a whole, but not in what the engine uses of it: {needs}"
-    return f"{where} fits: {needs}"
+        return f"{where} fits in memory as a whole ({needs}), but not in what the engine uses of it"
+    return f"{where} fits; it needs {needs}"
 
 
 def _where(resolved: ResolvedClaim) -> str:

@@ -75,7 +75,7 @@ def _under(resolved: ResolvedClaim, name: str, why: str, ceiling: Ceiling | None
     """A mistake whose reading has that ceiling; `why` may name it as {figure}."""
     if ceiling is None or ceiling.value is None or (closeness := _within(resolved, ceiling.value, near)) is None:
         return None
-    why = why.format(figure=resolved.claim.format_value(ceiling.value))
+    why = _worded(resolved, why, ceiling.value)
     return LikelyMistake(name=name, why=why, figure=ceiling.value, closeness=closeness)
 
 
@@ -83,8 +83,14 @@ def _if_possible(resolved: ResolvedClaim, name: str, why: str, ceiling: Ceiling 
     """A reading under which the claim is possible, however far below its ceiling."""
     if ceiling is None or ceiling.value is None or resolved.ratio(ceiling.value) > SLACK:
         return None
-    why = why.format(figure=resolved.claim.format_value(ceiling.value))
+    why = _worded(resolved, why, ceiling.value)
     return LikelyMistake(name=name, why=why, figure=ceiling.value, closeness=resolved.ratio(ceiling.value))
+
+
+def _worded(resolved: ResolvedClaim, why: str, value: float) -> str:
+    """A reason with its figure; times have a floor where rates have a ceiling."""
+    text = why.format(figure=resolved.claim.format_value(value))
+    return text.replace("ceiling", "floor") if resolved.claim.is_time else text
 
 
 def _if_fits(name: str, why: str, ceiling: Ceiling | None) -> LikelyMistake | None:
@@ -106,10 +112,10 @@ def _sparse_peak(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Lik
     if resolved.claim.sparse or sparse_factor(resolved) == 1:
         return None
     if resolved.claim.kind == "peak_flops":
-        why = "it is the peak with 2:4 sparsity, {figure}: twice the dense one, for weights of which half are zero"
+        why = "It is the peak with 2:4 sparsity, {figure}, which is reached only if half of the weights are zero."
         near = min(0.97, 1 - resolved.claim.rounding)
         return _under(resolved, "sparse peak", why, read_as(resolved, sparse=True), near=near)
-    why = "with the sparse peak instead of the dense one the ceiling would be {figure}"
+    why = "The sparse peak was taken for the dense one. The ceiling would then be {figure}."
     return _under(resolved, "sparse peak", why, read_as(resolved, overrides=Overrides(peak=SPARSE_FACTOR)))
 
 
@@ -144,11 +150,17 @@ def _whole_batch(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Lik
 
     limit = whole.claim.format_value(at_batch.value)
     expected = largest(unlikely, _MAX_USERS, batch) + 1 if unlikely(batch) else batch
-    reached = f"; the estimate reaches it from batch {expected:,} on" if batch <= expected < _MAX_USERS else ""
-    least = f"batch {batch:,}" if stated == batch else f"batch {batch:,} or more"
-    all_users = f"all users of {least} together (at batch {batch:,} at most {limit}{reached})"
-    why = f"{whole.claim.format_value(rate)} is possible for {all_users}"
-    return LikelyMistake(name="whole batch for one user", why=why, figure=at_batch.value, closeness=rate / at_batch.value)
+    reached = (
+        f"; the estimate reaches {whole.claim.format_value(rate)} from batch {expected:,}"
+        if batch <= expected < _MAX_USERS
+        else ""
+    )
+    least = f"{batch:,} users" if stated == batch else f"{batch:,} users or more"
+    possible = f"{whole.claim.format_value(rate)} is possible as the total over {least}"
+    what = "TPOT was computed from the rate" if resolved.claim.is_time else "rate is that"
+    why = f"The {what} of all users together. {possible} (at most {limit} at batch {batch:,}{reached})."
+    figure = 1 / at_batch.value if claim.is_time else at_batch.value  # in the unit of the claim
+    return LikelyMistake(name="whole batch for one user", why=why, figure=figure, closeness=rate / at_batch.value)
 
 
 # Binary prefixes where decimal ones are meant: GB/s as 2^30, TFLOP/s as 2^40.
@@ -157,7 +169,7 @@ def _whole_batch(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Lik
 def _binary_prefixes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMistake | None:
     del ceiling, ratio
     other = read_as(resolved, overrides=Overrides(bandwidth=2**30 / 1e9, peak=2**40 / 1e12))
-    why = "with GB/s read as 2^30 and TFLOP/s as 2^40 the ceiling would be {figure}"
+    why = "GB/s was read as 2^30 B/s, and TFLOP/s as 2^40 FLOP/s. The ceiling would then be {figure}."
     return _under(resolved, "GB for GiB", why, other, near=0.9)
 
 
@@ -186,8 +198,10 @@ def _another_precision(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) 
 
     name = "another precision"
     if resolved.claim.kind == "fits":
-        return _first(_if_fits(name, f"it fits with {what}", other) for what, other in readings())
-    why = "it is possible with {what}, where the ceiling is {{figure}}"
+        return _first(
+            _if_fits(name, f"Another precision is meant. With {what}, the model fits.", other) for what, other in readings()
+        )
+    why = "Another precision is meant. With {what}, the ceiling is {{figure}}."
     return _first(_if_possible(resolved, name, why.format(what=what), other) for what, other in readings())
 
 
@@ -195,7 +209,7 @@ def _another_peak(resolved: ResolvedClaim, ceiling: Ceiling) -> LikelyMistake | 
     for dtype, peak in dense_peaks(resolved).items():
         closeness = resolved.ratio(peak)
         if dtype != ceiling.dtype and abs(closeness - 1) < max(0.03, resolved.claim.rounding):
-            why = f"it is the dense {dtype} peak, {resolved.claim.format_value(peak)}"
+            why = f"It is the dense {dtype} peak, {resolved.claim.format_value(peak)}."
             return LikelyMistake(name="another precision", why=why, figure=peak, closeness=closeness)
     return None
 
@@ -213,9 +227,10 @@ def _active_parameters(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) 
     if resolved.claim.kind == "fits" or ceiling.value is None:
         if ceiling.need is None or ceiling.need.fits or ratio * share > 1:
             return None
-        why = f"the {counted.active / 1e9:.3g}B active parameters would fit, but all {counted.total / 1e9:.4g}B have to be held"
+        active, total = f"{counted.active / 1e9:.3g} B", f"{counted.total / 1e9:.4g} B"
+        why = f"Only the {active} active parameters were counted. They would fit, but all {total} must be in memory."
         return LikelyMistake(name=name, why=why, figure=ceiling.need.bytes * share, closeness=ratio * share)
-    why = "with the experts of one token read for a whole batch the ceiling would be {figure}"
+    why = "The whole batch was taken to read the experts of one token alone. The ceiling would then be {figure}."
     return _under(resolved, name, why, read_as(resolved, overrides=Overrides(active_experts=True)))
 
 
@@ -228,11 +243,23 @@ def _k_without_v(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Lik
         return None
     other = read_as(resolved, overrides=Overrides(cache=0.5))
     if resolved.claim.kind != "fits":
-        return _under(resolved, "K without V", "with K alone in the cache the ceiling would be {figure}", other)
-    return _if_fits("K without V", "with K alone in the cache it would fit", other)
+        return _under(resolved, "K without V", "Only K was counted in the KV cache. The ceiling would then be {figure}.", other)
+    return _if_fits("K without V", "Only K was counted in the KV cache. The model would then fit.", other)
 
 
 # Prompt tokens counted as if they were generated.
+
+
+def _at_least(share: float) -> str:
+    """A least number with two digits, rounded up: with 29.4 needed, 29 would not do."""
+    return f"{math.ceil(share):,}" if share >= 10 else f"{math.ceil(share * 10) / 10:g}"
+
+
+def _with_prompts(resolved: ResolvedClaim, prompt: int, output: int, ceiling: float) -> str:
+    """The ceiling where prompt tokens count as output."""
+    counted = f"Prompt tokens were counted too, {prompt:,} for each {output:,} generated"
+    return f"{counted}. The ceiling would then be {resolved.claim.format_value(ceiling)}."
+
 
 _MAX_PROMPT_SHARE = 64
 """Prompt tokens for each generated one: with more it would hardly be called generation."""
@@ -249,8 +276,7 @@ def _prompt_tokens_counted(resolved: ResolvedClaim, ceiling: Ceiling, ratio: flo
         both = generated * (prompt + output) / output
         if value > both * SLACK:
             return None
-        counted = f"{prompt:,} prompt tokens counted for each {output:,} generated"
-        why = f"with {counted} the ceiling would be {resolved.claim.format_value(both)}"
+        why = _with_prompts(resolved, prompt, output, both)
         return LikelyMistake(name=name, why=why, figure=both, closeness=value / both)
     # prompts of one user arrive one at a time, as the tokens do
     of_prompts = replace(resolved, claim=replace(resolved.claim, phase="prefill"))
@@ -264,14 +290,13 @@ def _prompt_tokens_counted(resolved: ResolvedClaim, ceiling: Ceiling, ratio: flo
         both = (1 + share) / (share / prompt_rate + 1 / generated)
         if value > both * SLACK:
             return None
-        counted = f"{statement.input_len:,} prompt tokens counted for each {statement.output_len:,} generated"
-        why = f"with {counted} the ceiling would be {resolved.claim.format_value(both)}"
+        why = _with_prompts(resolved, statement.input_len, statement.output_len, both)
         return LikelyMistake(name=name, why=why, figure=both, closeness=value / both)
     share = (value / generated - 1) / (1 - value / prompt_rate)
     if share > _MAX_PROMPT_SHARE:
         return None
-    why = f"possible if prompt tokens are counted too, {share:.2g} or more for each generated one: prompts pass at up to "
-    why += of_prompts.claim.format_value(prompt_rate)
+    why = f"Prompt tokens were counted too, at least {_at_least(share)} for each generated token. "
+    why += f"Prompts are processed at up to {of_prompts.claim.format_value(prompt_rate)}."
     return LikelyMistake(name=name, why=why, figure=prompt_rate, closeness=value / prompt_rate)
 
 
@@ -285,7 +310,10 @@ def _prompts_left_out(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -
     prompt, output = resolved.lengths
     steps = read_as(resolved, input_len=None, output_len=None, context=prompt + output // 2)
     return _under(
-        resolved, "prompts left out", "of decode steps alone, prompts not counted, the ceiling would be {figure}", steps
+        resolved,
+        "prompts left out",
+        "The time of the prompts was left out. For decode steps alone the ceiling would be {figure}.",
+        steps,
     )
 
 
@@ -302,9 +330,11 @@ def _another_card(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Li
         hardware, _ = load_hardware(other)
         on_other = read_as(replace(resolved, hardware=hardware))
         if resolved.claim.kind == "fits":
-            mistake = _if_fits("another card", f"it is possible on {other}", on_other)
+            mistake = _if_fits("another card", f"Another card is meant. On {other}, the model fits.", on_other)
         else:
-            mistake = _if_possible(resolved, "another card", f"it is possible on {other}: {{figure}}", on_other)
+            mistake = _if_possible(
+                resolved, "another card", f"Another card is meant. On {other}, the ceiling is {{figure}}.", on_other
+            )
             if mistake is not None and resolved.claim.kind == "peak_flops" and mistake.closeness < 0.97:
                 continue
         if mistake is not None and (best is None or mistake.closeness > best.closeness):
@@ -324,7 +354,7 @@ def _several_devices(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) ->
         times = round(ratio)
         if resolved.devices > 1 or times not in _DEVICE_COUNTS or abs(ratio / times - 1) > 0.01:
             return None
-        why = f"it is the peak of {times} devices together"
+        why = f"It is the peak of {times} devices together."
         return LikelyMistake(name=name, why=why, figure=resolved.claim.value, closeness=1.0)
 
     def readings() -> Iterator[tuple[int, Ceiling | None]]:
@@ -335,8 +365,10 @@ def _several_devices(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) ->
             yield resolved.devices, read_as(resolved, scope="total")
 
     if resolved.claim.kind == "fits":
-        return _first(_if_fits(name, f"it fits on {count} devices", other) for count, other in readings())
-    why = "it is possible on {count} devices together, where the ceiling is {{figure}}"
+        return _first(
+            _if_fits(name, f"Several devices are meant. The model fits on {count}.", other) for count, other in readings()
+        )
+    why = "Several devices are meant. The ceiling of {count} together is {{figure}}."
     return _first(_if_possible(resolved, name, why.format(count=count), other) for count, other in readings())
 
 
@@ -351,9 +383,9 @@ def _bits_for_bytes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> 
         closeness = ratio / _BITS
         if not 0.5 <= closeness <= 1 or ceiling.need is None:
             return None
-        why = "bytes read as bits would be an eighth of what is needed"
+        why = "Bytes were read as bits. An eighth of the memory would then be needed."
         return LikelyMistake(name="bits for bytes", why=why, figure=ceiling.need.bytes / _BITS, closeness=closeness)
-    why = "with bytes read as bits (eight times the bandwidth) the ceiling would be {figure}"
+    why = "Bits were read as bytes, which is eight times the bandwidth. The ceiling would then be {figure}."
     return _under(resolved, "bits for bytes", why, read_as(resolved, overrides=Overrides(bandwidth=_BITS)))
 
 
@@ -362,7 +394,7 @@ def _bits_for_bytes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> 
 
 def _multiply_accumulates(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMistake | None:
     del ceiling, ratio
-    why = "with one FLOP for a multiply-accumulate, where the peak counts two, the ceiling would be {figure}"
+    why = "A multiply-accumulate was counted as one FLOP, where the peak counts two. The ceiling would then be {figure}."
     return _under(resolved, "MAC for FLOP", why, read_as(resolved, overrides=Overrides(peak=2)))
 
 
@@ -374,11 +406,11 @@ def _unit(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMist
     value = resolved.claim.value
     if value is None or ceiling.value is None:
         return None
-    factor, what = (1000, "a thousand times longer") if resolved.claim.is_time else (1 / 60, "a minute, not a second")
+    factor, what = (1000, "The unit is wrong") if resolved.claim.is_time else (1 / 60, "The rate is per minute, not per second")
     figure = ceiling.value / factor  # the ceiling that the number as written is below
     if (closeness := _within(resolved, figure, near=0.3)) is None:
         return None
-    why = f"the unit may have slipped: {what}, it would be {resolved.claim.format_value(value * factor)}"
+    why = f"{what}. {resolved.claim.format_value(value * factor)} would be possible."
     return LikelyMistake(name="unit", why=why, figure=figure, closeness=closeness)
 
 
@@ -390,7 +422,7 @@ def _prefix_cached(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> L
     del ceiling, ratio
     if not (resolved.claim.kind == "ttft" or resolved.whole_requests):
         return None
-    why = "possible where the prompt is in the prefix cache already, which has to be said: {figure} at best"
+    why = "The prompt may be in the prefix cache already; the claim should say so. {figure} is then the best."
     return _if_possible(resolved, "prefix cached", why, read_as(resolved, overrides=Overrides(reuse=True)))
 
 
@@ -408,8 +440,8 @@ def _speculative_decoding(resolved: ResolvedClaim, ceiling: Ceiling, ratio: floa
     other = read_as(resolved, overrides=Overrides(tokens_per_step=accepted))
     if other is None or other.value is None or resolved.ratio(other.value) > max(SLACK, ratio / accepted):
         return None  # prompts, for which drafts do nothing
-    why = f"possible with speculative decoding that gains {accepted} tokens per step or more, which has to be said: "
-    why += resolved.claim.format_value(other.value)
+    why = f"Speculative decoding may yield {accepted} or more tokens per step; the claim should say so. "
+    why += f"{'The floor' if resolved.claim.is_time else 'The ceiling'} is then {resolved.claim.format_value(other.value)}."
     closeness = resolved.ratio(other.value)
     return LikelyMistake(name="speculative decoding", why=why, figure=other.value, closeness=closeness)
 
@@ -420,7 +452,7 @@ def _shared_prefix(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> L
     cached = resolved.statement.cached
     if not cached or (resolved.statement.batch or 1) == 1 or resolved.claim.phase != "decode":
         return None
-    why = "possible where all sequences share the cached tokens, which has to be said: {figure}"
+    why = "All sequences may share the cached tokens; the claim should say so. {figure} is then the best."
     return _if_possible(resolved, "shared prefix", why, read_as(resolved, options={"shared_prefix": cached}))
 
 
@@ -443,8 +475,8 @@ def _offloading(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Like
     figure = whole.value * (max(sent_s, whole.seconds) / whole.seconds) ** (1 if resolved.claim.is_time else -1)
     if resolved.ratio(figure) > SLACK:
         return None
-    why = "possible with what does not fit kept on the host and sent in every step, "
-    why += f"over {link.name}: {resolved.claim.format_value(figure)}"
+    why = f"What does not fit stays on the host and is sent over {link.name} in every step. "
+    why += f"{resolved.claim.format_value(figure)} is then the best."
     return LikelyMistake(name="offloading", why=why, figure=figure, closeness=resolved.ratio(figure))
 
 

@@ -14,11 +14,11 @@ from roofline.graph.sharding import check_parallel, communication_groups, stages
 from roofline.predict.drafts import read_options
 from roofline.predict.floor import NO_OVERRIDES, Floor, Overrides
 from roofline.predict.options import OPTIONS
-from roofline.predict.request import SHORT, ResolvedRequest, prepare
+from roofline.predict.request import SHORT, ResolvedRequest, cached_prefix, prepare
 from roofline.predict.speculation import Speculation
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Step
+from roofline.specs.workload import Step, prefill
 
 SLACK = 1.005
 """Figures are rounded, on datasheets as in claims: only what is this much beyond the ceiling is beyond it."""
@@ -127,6 +127,20 @@ class ResolvedClaim:
     def lengths(self) -> tuple[int, int]:
         """Tokens of a prompt and of an output, at least 1."""
         return self.statement.input_len or 1, self.statement.output_len or 1
+
+    def cached_prefix(self, length: int) -> int:
+        """Tokens of a prompt of `length` tokens that are in the prefix cache.
+
+        Raises:
+            InputError: no token is left to compute.
+        """
+        if self.overrides.reuse:
+            return length - 1
+        return cached_prefix(length, self.statement.prefix_hit, self.statement.cached_prefix)
+
+    def prompts(self, count: int, length: int) -> Step:
+        """The step that computes `count` prompts of `length` tokens, but for what is cached of them."""
+        return prefill(count, length, self.cached_prefix(length))
 
     def cache_matters(self, ceiling: Ceiling) -> bool:
         """Whether another size of the KV cache could change the verdict.

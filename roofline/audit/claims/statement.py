@@ -26,9 +26,10 @@ from roofline.audit.claims.names import (
 from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.drafts import NAMES
-from roofline.predict.options import DEPLOYMENT, OPTIONS, SPECULATION, of_groups, read_quantity
+from roofline.predict.options import DEPLOYMENT, OPTIONS, PREFIX, SPECULATION, of_groups, read_quantity
 from roofline.predict.request import Options
 from roofline.specs.hardware import Hardware
+from roofline.specs.library import split_count
 from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
@@ -81,10 +82,18 @@ def statement(
     for name, least in _COUNTS.items():
         if (value := remaining.take(name)) is not None:
             fields[name] = parse_count(value, name.replace("_", "-"), least)
+    count, single = split_count(hardware)
+    if count is not None:
+        if fields.setdefault("devices", count) != count:
+            raise InputError(
+                f"hardware {hardware!r} is {count:,} devices, and --devices says {fields['devices']:,}: leave one out"
+            )
+        fields["hardware"] = single
     for name, long in _SIZES.items():
         if (value := remaining.take(long)) is not None:
             fields[name] = parse_count(value, name, 1)
     fields |= {name: value for name in _PRECISIONS if (value := remaining.take(name)) is not None}
+    fields |= {name: OPTIONS[name].read(value) for name in PREFIX if (value := remaining.take(name)) is not None}
     claims = _claims_of_options(remaining)
     further = {name: value for name in _FURTHER if (value := remaining.take(name)) is not None}
     fields["deployment"] = {

@@ -33,7 +33,7 @@ from roofline.predict.speculation import Speculation
 from roofline.predict.timing import decode_contexts, pipeline
 from roofline.specs.library import measured_engines
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Segment, Step, decode, prefill, sequences, tokens
+from roofline.specs.workload import Segment, Step, decode, sequences
 
 SHORTEST_CONTEXT = 1
 """Where nothing is stated: the shortest that a decode step can follow."""
@@ -212,15 +212,13 @@ def _derivation(ceiling: Ceiling, what: str) -> list[str]:
             )
     for dtype, (flops, peak) in slowest.products.items():
         rate, took = formatting.quantity(peak, "FLOP/s"), formatting.quantity(flops / peak, "s")
-        lines.append(f"products: {formatting.quantity(flops, 'FLOP')} / {rate} ({dtype}, dense) = {took}")
+        lines.append(f"matrix products: {formatting.quantity(flops, 'FLOP')} / {rate} ({dtype}, dense) = {took}")
     for name, link_s in slowest.link_s.items():
         if link_s and not (name == "network" and _network_unknown(request)):
-            where = {"node": "links to devices of the node", "network": "network between nodes", "host": "link to the host"}[
-                name
-            ]
+            where = {"node": "links inside the node", "network": "network between nodes", "host": "link to the host"}[name]
             lines.append(f"{where}: {formatting.quantity(float(link_s), 's')}")
     least = formatting.quantity(slowest.seconds, "s")
-    lines.append(f"all at the same time, {slowest.bound_by} takes longer: at least {least} {what}")
+    lines.append(f"with perfect overlap, {slowest.bound_by} dominates: at least {least} {what}")
     return lines
 
 
@@ -230,12 +228,12 @@ def memory_lines(need: MemoryNeed, devices: int) -> list[str]:
     lines = [f"weights: {formatting.binary(need.weights)} on {each}"]
     if need.per_sequence:
         several = f"{need.sequences:,} x " if need.sequences > 1 else ""
-        lines.append(f"cache and state: {several}{formatting.binary(need.per_sequence)} per sequence")
+        lines.append(f"KV cache and state: {several}{formatting.binary(need.per_sequence)} per sequence")
     sign = "<=" if need.fits else ">"
     free = need.capacity - need.weights
     lines.append(f"together {formatting.binary(need.bytes)} {sign} {formatting.binary(need.capacity)} of memory")
     if not need.fits and need.sequences > 1 and free >= need.per_sequence > 0:
-        lines.append(f"at most {int(free // need.per_sequence):,} such sequences fit beside the weights")
+        lines.append(f"at most {int(free // need.per_sequence):,} such sequences fit with the weights")
     return lines
 
 
@@ -344,8 +342,7 @@ def _requests_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedR
     batch = max(batch, 1) if fits else 1
 
     def prompts(count: int) -> list[Floor]:
-        step = (Segment(count, 1, prompt - 1),) if resolved.overrides.reuse else prefill(count, prompt)
-        return floors(model, step, resolved.overrides)
+        return floors(model, resolved.prompts(count, prompt), resolved.overrides)
 
     alone = latency(prompts(1))
     by_stage = [[(1.0, stage)] for stage in prompts(batch)]
@@ -448,12 +445,12 @@ def _decode_achievable(resolved: ResolvedClaim) -> Achievable:
 def _requests_achievable(resolved: ResolvedClaim) -> Achievable:
     """What is known to be reached with prompts: computed in steps of their own, or together with decode steps of others."""
     prompt, output = resolved.lengths
-    steps, context = output - 1, prompt + output // 2
+    steps, context, cached = output - 1, prompt + output // 2, resolved.cached_prefix(prompt)
 
     def points() -> Iterator[_Point]:
         for request in _estimated(resolved):
             stated, plain = resolved.statement.batch, resolved.speculation(request) is None
-            at_once = max(request.memory.max_num_batched_tokens // prompt, 1) * request.deployment.data_parallel_size
+            at_once = max(request.memory.max_num_batched_tokens // (prompt - cached), 1) * request.deployment.data_parallel_size
             for batch in [stated] if stated else _batches(largest_batch(request, prompt + ceil_div(output, 2)), 4):
                 step, several, joined = decode(batch, context), min(at_once, batch), ceil_div(batch, max(steps, 1))
                 # prompts first, then all steps; or some prompts in every step, where there are more steps than that takes
@@ -465,9 +462,11 @@ def _requests_achievable(resolved: ResolvedClaim) -> Achievable:
         batch = int(sequences(step))
         decoded = _expected(resolved, request, step) if steps else ZERO_TIME
         if joined:
-            mixed = pipeline(request, (*step, Segment(joined, prompt, 0)))
+            mixed = pipeline(request, (*step, *resolved.prompts(joined, prompt)))
             return weighted_sum([(batch / joined, mixed), (steps - batch / joined, decoded)])
-        return weighted_sum([(batch / several, _expected(resolved, request, prefill(several, prompt))), (steps, decoded)])
+        return weighted_sum(
+            [(batch / several, _expected(resolved, request, resolved.prompts(several, prompt))), (steps, decoded)]
+        )
 
     def figure(seconds: float, step: Step) -> float:
         return float(sequences(step)) * output / seconds / (resolved.devices if resolved.claim.scope == "gpu" else 1)
@@ -514,11 +513,13 @@ def _assume_decode(resolved: ResolvedClaim, ceiling: Ceiling) -> list[Assumption
     if statement.batch is not None:
         notes.append(Assumption("batch", statement.batch, "given", "sequences in the whole deployment"))
     else:
-        best = "what one user sees is best alone" if _per_sequence(resolved) else "the largest that memory holds"
+        best = "one user alone is fastest" if _per_sequence(resolved) else "the largest that memory holds"
         notes.append(Assumption("batch", ceiling.batch, "assumed", f"not stated: {best}"))
     if resolved.whole_requests:
         prompt, output = resolved.lengths
-        why = "prompts are computed in the same time; --context instead of lengths is for decode steps alone"
+        cached = resolved.cached_prefix(prompt)
+        computed = f"prompts but their {cached:,} cached tokens" if cached else "prompts"
+        why = f"{computed} are computed in the same time; --context instead of lengths is for decode steps alone"
         notes.append(Assumption("requests", f"{prompt:,} + {output:,} tokens", "given", why))
     elif statement.context is not None:
         notes.append(Assumption("context", statement.context, "given", "tokens cached before the step"))
@@ -542,7 +543,8 @@ def _prompt_lengths(resolved: ResolvedClaim) -> tuple[int, ...]:
         return (resolved.statement.input_len,)
     if resolved.claim.is_time:
         raise InputError('TTFT depends on the length of the prompt: state it, such as "for a 4k prompt" or --input-len 4k')
-    return _PROMPT_LENGTHS
+    longer = tuple(length for length in _PROMPT_LENGTHS if length > (resolved.statement.cached_prefix or 0))
+    return longer or _PROMPT_LENGTHS[-1:]
 
 
 def _prefill_ceiling(resolved: ResolvedClaim) -> Ceiling:
@@ -563,7 +565,7 @@ def _prompt_batch(resolved: ResolvedClaim, request: ResolvedRequest, length: int
 
 def _prefill_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedRequest, length: int) -> Ceiling:
     batch = _prompt_batch(resolved, request, length)
-    step = (Segment(batch, 1, length - 1),) if resolved.overrides.reuse else prefill(batch, length)
+    step = resolved.prompts(batch, length)
     stages = floors(request, step, resolved.overrides)
     if resolved.claim.is_time:
         seconds = value = latency(stages)
@@ -580,13 +582,14 @@ def _prefill_achievable(resolved: ResolvedClaim) -> Achievable:
             for request in _estimated(resolved):
                 # of a stated batch all prompts are expected at once, as `analyze` takes it
                 batch = resolved.statement.batch if resolved.claim.is_time else None
-                yield _of_step(resolved, request, prefill(batch or _prompt_batch(resolved, request, length), length))
+                step = resolved.prompts(batch or _prompt_batch(resolved, request, length), length)
+                yield _of_step(resolved, request, step)
 
     def figure(seconds: float, step: Step) -> float:
         if resolved.claim.is_time:
             return seconds
         share = {"total": 1, "gpu": resolved.devices, "user": step[0].count}[resolved.claim.scope]
-        return float(tokens(step) / share) / seconds
+        return float(sum(part.count * (part.cached + part.new) for part in step) / share) / seconds
 
     return _achievable(resolved, points(), figure)
 
@@ -598,7 +601,9 @@ def _derive_prefill(resolved: ResolvedClaim, ceiling: Ceiling) -> list[str]:
     best = resolved.claim.format_value(ceiling.value)
     if not resolved.claim.is_time:
         return [*lines, f"so at most {best} with {ceiling.batch:,} x {ceiling.length:,} tokens"]
-    lines.append(f"so the first token after {ceiling.length:,} comes in {best} at the soonest")
+    cached = resolved.cached_prefix(ceiling.length)
+    held = f", {cached:,} of them cached," if cached else ""
+    lines.append(f"so the first token after {ceiling.length:,}{held} comes in {best} at the soonest")
     if (batch := resolved.statement.batch or 1) > 1:
         last = resolved.claim.format_value(_last_of_batch(resolved, ceiling, batch))
         lines.append(f"all {batch:,} prompts at once: at least {last} for the last")
@@ -607,7 +612,7 @@ def _derive_prefill(resolved: ResolvedClaim, ceiling: Ceiling) -> list[str]:
 
 def _last_of_batch(resolved: ResolvedClaim, ceiling: Ceiling, batch: int) -> float:
     """The least seconds until the last of several prompts has its token: each stage does all, and one prompt passes all."""
-    step = prefill(batch, ceiling.length)
+    step = resolved.prompts(batch, ceiling.length)
     intervals = (interval(floors(request, step, resolved.overrides)) for _, request in resolved.requests())
     return max(ceiling.value or 0.0, min(intervals))
 
@@ -615,7 +620,9 @@ def _last_of_batch(resolved: ResolvedClaim, ceiling: Ceiling, batch: int) -> flo
 def _assume_prefill(resolved: ResolvedClaim, ceiling: Ceiling) -> list[Assumption]:
     statement, notes = resolved.statement, []
     stated = statement.input_len is not None
-    why = "prompt tokens, nothing cached" if stated else "not stated: the length with the best rate"
+    cached = resolved.cached_prefix(ceiling.length)
+    held = f"{cached:,} of them" if cached else "nothing"
+    why = f"prompt tokens, {held} cached" if stated else "not stated: the length with the best rate"
     notes.append(Assumption("input_len", ceiling.length, "given" if stated else "assumed", why))
     if resolved.claim.is_time and statement.batch is not None:
         why = "the least is that of one of these prompts, the first; expected is that of all at once, the last of them"

@@ -153,9 +153,9 @@ def _put_together(
         longest = int(length) or None  # 0: as many as memory holds
     chunked = options.pop("chunked", True)
     notes = [*read.unmodelled, *remarks]
-    if options.pop("enable_prefix_caching", True) is False and any(one.mix.hit for one in query.load.services):
+    if options.pop("enable_prefix_caching", True) is False and any(one.mix.cached for one in query.load.services):
         notes.append("prefix caching is off: the share of the prompts that the traffic has cached is computed again")
-        services = tuple(replace(one, mix=replace(one.mix, hit=0.0)) for one in query.load.services)
+        services = tuple(replace(one, mix=replace(one.mix, hit=0.0, prefix=0)) for one in query.load.services)
         query = replace(query, load=replace(query.load, services=services))
     source = Input("deployment", launch.document.file.path.name, str(launch.document.file.path), launch.document.file.sha256)
     fixed = {name: value for name, value in options.items() if value is not None}
@@ -258,7 +258,7 @@ def _hardware(launch: EngineLaunch, given: Any, record: _Record) -> Any:
         return given
     if named is None:
         raise SpecError(
-            f"the file does not say the hardware: give --hardware, an id or a YAML file{_or_key(launch.hardware_key)}",
+            f"the file does not say the hardware: give --hardware with an id or a YAML file{_or_key(launch.hardware_key)}",
             path=launch.place.path, line=launch.place.line,
         )  # fmt: skip
     hardware = _local_path(named) or _by_label(str(named.value))

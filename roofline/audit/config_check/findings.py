@@ -113,7 +113,7 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
     step = (Segment(ranks, 1, wanted - 1, decode=True),)
     part = request.memory.tightest(step)
     needed = (
-        part.weights_bytes + float(part.activation_bytes(step)) + request.deployment.reserve + float(part.needed_bytes(step))
+        part.loaded_bytes + float(part.activation_bytes(step)) + request.deployment.reserve + float(part.needed_bytes(step))
     )
     slots = slots_in_memory(request, query.load) if held >= wanted else 0
     option = None
@@ -125,7 +125,7 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
         )
         hardware = query.hardware[0]
         option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted)
-    return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.weights_bytes, option)
+    return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.loaded_bytes, option)
 
 
 def _prepared(deployment: CheckedDeployment) -> ResolvedRequest:

@@ -163,9 +163,8 @@ def _utilization(context: CheckContext, finding: Finding) -> str:
             f"{_remedy(context, finding)}"
         )
     return (
-        f"the load is {percent(finding.expected, 0)} of the rate that saturates the replicas ({capacity:.4g} "
-        "requests/s): a little "
-        "more, or steps at the slow end of the band, and waits have no end"
+        f"the load is {percent(finding.expected, 0)} of the rate that saturates the replicas ({capacity:.4g} requests/s): "
+        "at a slightly higher load, or with steps at the slow end of their interval, the queue grows without limit"
     )
 
 
@@ -180,21 +179,20 @@ def _time(context: CheckContext, finding: Finding) -> str:
             return (
                 f"{name} {took} is within {limit}, but is a bound: no kernels were measured on {hardware} or on what is like it"
             )
-        high = "one without end" if finding.high is None else formatting.seconds(finding.high)
         surer = ""
         if (count := _surely(context, finding)) is not None:
-            surer = f" ({plural(count, 'replica')} keep to it in the whole band)"
-        slow = f"{high} at the slow end of the estimate's band"
-        return f"{name} {took} is within {limit} {_at(context)}, and {slow} is not{surer}"
+            surer = f"; with {plural(count, 'replica')} it is met over the whole interval"
+        slow = "the queue grows without limit" if finding.high is None else f"it is {formatting.seconds(finding.high)}"
+        return f"{name} {took} is within {limit} {_at(context)}, but at the slow end of the estimate's interval {slow}{surer}"
     least = "" if context.under_load.measured else " at the least"
     text = f"{name} {took}{least} is over {limit} {_at(context)}"
     if finding.expected is None:
-        text = f"{name} has no end {_at(context)}, and the objective is {limit}"
+        text = f"{name} grows without limit {_at(context)}, and the objective is {limit}"
     if finding.replicas is not None:
         return text + _remedy(context, finding) + _slots(context, finding)
     alone = _alone(context, finding)
     faster = _FASTER.format(tp=context.deployment.flag("tensor_parallel_size"))
-    return f"{text}: more replicas do not help, with almost no load it is {alone}; {faster}"
+    return f"{text}: more replicas do not help, as it is {alone} with almost no load; {faster}"
 
 
 def _surely(context: CheckContext, finding: Finding) -> int | None:

@@ -1,1 +1,1 @@
-"""Prediction beside reality: an engine's log and its benchmark."""
+"""Prediction and measurement: an engine's log and its benchmark."""

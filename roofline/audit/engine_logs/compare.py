@@ -1,4 +1,4 @@
-"""Prediction beside reality: an engine's log and its benchmark, against what is predicted for the same deployment."""
+"""Prediction and measurement: an engine's log and its benchmark, against what is predicted for the same deployment."""
 
 from __future__ import annotations
 

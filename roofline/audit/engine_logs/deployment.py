@@ -13,6 +13,7 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError, RooflineError
+from roofline.predict.request import sized
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import ids, load_engine, load_hardware
 from roofline.specs.source import Assumption
@@ -70,6 +71,7 @@ def logged_deployment(
     loaded, _ = load_model(chosen_model)
     if model is not None:
         notes += _contradictions(loaded.name, log, bench)
+    chosen_hardware, overrides = sized(chosen_hardware, dict(overrides))
     device, _ = load_hardware(chosen_hardware)
     options = {name: value for name, value in overrides.items() if value is not None}
     if log is not None:
@@ -118,7 +120,7 @@ def _hardware(log: EngineLog | None, notes: list[Assumption]) -> str:
         notes.append(Assumption("hardware", hardware, "given", f"line {line} of the log names kernels for {name}"))
         return hardware
     where = "engines' logs seldom name" if log is not None else "a benchmark's result does not name"
-    raise InputError(f"{where} the accelerator: give --hardware, an id or a YAML file (`roofline hardware list` shows all)")
+    raise InputError(f"{where} the accelerator: give --hardware with an id or a YAML file (`roofline hardware list` shows all)")
 
 
 def _from_log(log: EngineLog, model: Model, overrides: dict[str, Any]) -> dict[str, tuple[Any, int]]:

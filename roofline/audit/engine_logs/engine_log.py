@@ -165,7 +165,7 @@ def _best(lines: LogLines, starts: list[_Start]) -> EngineLog:
         which = "last" if start is begun[-1] else "last that got as far as its cache"
         notes.append(f"the log holds {len(begun)} starts; the {which}, from line {start.first}, is taken")
     if ranks > 1:
-        notes.append(f"{ranks} ranks report: of free memory and of the cache the least is taken, of what is held the most")
+        notes.append(f"{ranks} ranks report: least free memory and KV cache, most memory in use")
     if lines.cut:
         notes.append(f"{plural(lines.cut, 'line')} of more than 256 KiB: only the start was looked at")
     if absent := _absent(form, known):

@@ -95,7 +95,7 @@ def _beneath_bound(row: Row, evidence: Evidence) -> str:
     if evidence.argument("speculative_config") is not None and not evidence.drafted:
         return "speculative decoding gives several tokens per step"
     return (
-        "faster than the hardware allows: fewer requests at work than the load says, outputs cut short, speculative "
+        "faster than the hardware allows: fewer requests in flight than the load says, shorter outputs, speculative "
         "decoding, or another card"
     )
 
@@ -285,7 +285,7 @@ def _assumed_utilization(row: Row, evidence: Evidence) -> str:
     share = (cache.measured + sum(entry.size for entry in expected.taken)) / expected.device.size
     if not 0 < share < 1 or abs(share - stage.utilization) < _SAME_SHARE:
         return ""
-    text = f"no line says the share of memory; {share:.2f} in place of {stage.utilization:g} would explain it"
+    text = f"no line says the share of memory: {share:.2f} instead of {stage.utilization:g} would explain it"
     return f"{text} (--gpu-memory-utilization)"
 
 
@@ -395,7 +395,7 @@ def _no_measured_kernels(row: Row, evidence: Evidence) -> str:
     if not row.basis.startswith("estimate"):
         return "there is no estimate, only the bound, which no kernel reaches"
     if name not in fit_files():
-        return f"no kernels were measured on {name}: the estimate is of other accelerators"
+        return f"no kernels were measured on {name}: the estimate is transferred from other accelerators"
     return ""
 
 

@@ -16,11 +16,12 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.graph.build import build
 from roofline.graph.sharding import stages
-from roofline.predict.analyze import facts
+from roofline.predict.analyze import estimate_basis, facts
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.efficiency.estimate import REDUCING
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.options import ALIASES
+from roofline.predict.request import sized
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, open_loop
@@ -30,7 +31,7 @@ from roofline.serving.traffic.engine_run import EngineMeta, EngineRun, read_run
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import by_driver_name, load_hardware
 from roofline.specs.source import Assumption, Origin
-from roofline.specs.workload import Segment
+from roofline.specs.workload import Segment, decode, prefill
 from roofline.units import parse_count
 
 _MIN_FIT = 10
@@ -180,6 +181,7 @@ class Replayer:
     ) -> None:  # fmt: skip
         self.run, self.notes, self.basis = run, notes, basis
         meta = run.meta
+        hardware, deployment = sized(hardware, deployment)
         given = {name: value for name, value in deployment.items() if value is not None}
         self.inputs: list[Any] = []
         self.model = model if isinstance(model, Model) else self._model(model, meta, given.pop("assume", None))
@@ -292,6 +294,7 @@ class Replayer:
             },
             unfitted=Comparison.of("unfitted", measured, served.latencies),
             assumptions=tuple(notes),
+            estimate_basis=_basis(server, run),
             card=card,
             unseen=unseen,
             fitted=fitted,
@@ -402,3 +405,11 @@ def _run(run: EngineRun) -> dict[str, Any]:
         "device_bytes": meta and meta.device_bytes, "options": dict(meta.options) if meta else {},
         "async_scheduling": meta and meta.asynchronous, "prefix_caching": meta and meta.prefix_caching,
     }  # fmt: skip
+
+
+def _basis(server: ServerConfig, run: EngineRun) -> str | None:
+    """What the step times rest on, by those of a mean request; None of bounds."""
+    if server.tables.basis != "estimate":
+        return None
+    prompt = max(round(run.trace.mean_prompt), 1)
+    return estimate_basis(server.request, (prefill(1, prompt), decode(1, prompt)))

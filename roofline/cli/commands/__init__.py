@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 import typer.core
 
 from roofline import files
+from roofline.cli.help import Plain, PlainGroup, section
 from roofline.errors import InputError, StoppedByASignalError
 from roofline.registry import Registry
 
@@ -25,13 +25,15 @@ class Entry:
 
     Args:
         name: of the command.
-        summary: the first paragraph of its help.
+        summary: the first sentence of its help, on one line.
         load: imports its module and returns what adds it to an application. The command is named `name` there.
+        group: under which the help lists it.
     """
 
     name: str
     summary: str
     load: Callable[[], _Register]
+    group: str = "Other"
 
 
 def _shipped(name: str) -> Callable[[], _Register]:
@@ -59,6 +61,8 @@ def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
             from roofline.cli.commands.limits import register
         case "models":
             from roofline.cli.commands.models import register
+        case "op":
+            from roofline.cli.commands.op import register
         case "plan":
             from roofline.cli.commands.plan import register
         case "preempt":
@@ -84,33 +88,45 @@ def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
     return register
 
 
-_SUMMARIES = {
-    "analyze": "What a model costs on hardware: memory, time bounds operator by operator, limits, and why.",
-    "calibrate": "Fit the efficiencies of an accelerator's kernels to measured records, and say how far off the fit is.",
-    "claim": "Whether a number is possible, implausible or impossible, why, and which usual mistakes would give it.",
-    "compare": "What an engine's log and its benchmark say, beside what is predicted, and why they may differ.",
-    "explain": "Where a number comes from: formula, numbers put in, value, source.",
-    "limits": "Batch limits over contexts: what memory holds, where compute limits, what an SLO allows, and which comes first.",
-    "plan": "Plan capacity: deployments that serve a traffic within its objectives, best first.",
-    "preempt": "An evicted sequence: recompute its cache, or swap it out to the host and in again; where the two cost the "
-    "same.",
-    "replay": "Serve the requests of a measured run by the simulator, and lay TTFT, TPOT and E2E beside the measured ones.",
-    "report": "One HTML file that works without a network: the answer, figures, and controls that compute in the browser.",
-    "schema": "The JSON Schema of a kind of file or of the options of `analyze`, for editors and checkers.",
-    "simulate": "Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.",
-    "sweep": "Any grid of models, hardware, deployments and workloads: times, rates, memory, what fits, what binds; a row per "
-    "point.",
-    "trace": "Show the requests of a measured run and the engine that served them, and write them as a trace.",
-    "validate": "Compare measured records with predictions: by operator and regime, and which were faster than should be "
-    "possible.",
-    "worksheet": "A sheet of problems whose answers the toolkit computes; as a page it checks them and says what is off.",
-    "bench": "Microbenchmarks through torch, recorded. Needs the extra `bench`.",
-    "hardware": "The accelerators and nodes that are known.",
-    "models": "The models that are known.",
+_GROUPS = {
+    "Predict": {
+        "analyze": "Predict memory use, latency and throughput, and what limits them.",
+        "op": "Predict the FLOP count, bytes, time and bottleneck of an operator.",
+        "explain": "Show the formula, values and source behind a number.",
+        "limits": "Find the maximum batch at each context length and what limits it.",
+        "sweep": "Evaluate a grid of models, hardware and settings.",
+        "report": "Write a self-contained, interactive HTML report of a prediction.",
+    },
+    "Serve": {
+        "plan": "Find deployments that serve a load within latency objectives.",
+        "simulate": "Simulate a server under a request trace or random arrivals.",
+        "preempt": "Compare recomputing a preempted sequence with swapping it.",
+    },
+    "Measure": {
+        "bench": "Run microbenchmarks on this machine (requires the extra `bench`).",
+        "calibrate": "Fit kernel efficiencies to measurements.",
+        "validate": "Compare predictions with measurements.",
+    },
+    "Check": {
+        "claim": "Check whether a stated performance number is possible.",
+        "compare": "Compare predictions with an engine's log and benchmark results.",
+        "replay": "Replay a measured run in the simulator.",
+        "trace": "Extract a request trace from a measured run.",
+    },
+    "Teach": {
+        "worksheet": "Write a problem sheet with computed solutions.",
+    },
+    "Data": {
+        "models": "List, show, import and check models.",
+        "hardware": "List, show and check accelerators and nodes.",
+        "schema": "Print the JSON Schema of model files, hardware files or options.",
+    },
 }
+"""The commands that ship, by the group under which the help lists them, each with the first sentence of its help."""
+_SHIPPED = {name for group in _GROUPS.values() for name in group}
 COMMANDS = Registry(
     "command",
-    [Entry(name, summary, _shipped(name)) for name, summary in _SUMMARIES.items()],
+    [Entry(name, summary, _shipped(name), group) for group, listed in _GROUPS.items() for name, summary in listed.items()],
     group="roofline.commands",
     accepts=Entry,
 )
@@ -120,7 +136,7 @@ COMMANDS = Registry(
 SETTINGS: dict[str, Any] = {
     "no_args_is_help": True,
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": "rich" if sys.stdout is not None and sys.stdout.isatty() else None,  # boxes are for terminals
+    "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 """How the application is made, and with it each command."""
@@ -135,10 +151,12 @@ class Commands(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
             # NB: packages are searched for plug-ins only where no command that ships has the name
-            register = _shipped(name)() if name in _SUMMARIES else COMMANDS[name].load()
+            register = _shipped(name)() if name in _SHIPPED else COMMANDS[name].load()
             app = typer.Typer(**SETTINGS)
             app.callback()(lambda: None)  # makes it a group
             register(app)
+            for added in app.registered_groups:
+                added.cls = PlainGroup
             for group in (app, *(added.typer_instance for added in app.registered_groups)):
                 for entry in group.registered_commands if group is not None else ():
                     if entry.cls is None or not issubclass(entry.cls, Command):
@@ -153,7 +171,7 @@ class Commands(MutableMapping[str, Any]):
         raise TypeError(f"{name}: a command cannot be taken away")
 
     def __contains__(self, name: object) -> bool:
-        return name in _SUMMARIES or name in COMMANDS
+        return name in _SHIPPED or name in COMMANDS
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
@@ -162,12 +180,21 @@ class Commands(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
-class CommandGroup(typer.core.TyperGroup):
+class CommandGroup(PlainGroup):
     """The application: it lists commands by their summaries, and loads only the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = Commands()
+
+    def options(self, ctx: Any) -> list[str]:
+        """Lines of the commands by group, then of the options."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for entry in COMMANDS.values():
+            groups.setdefault(entry.group, []).append((entry.name, entry.summary))
+        column = max(map(len, COMMANDS))
+        listed = [line for group, entries in groups.items() for line in section(group, entries, column)]
+        return [*listed, *Plain.options(self, ctx)]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, in the order of the help."""
@@ -175,11 +202,11 @@ class CommandGroup(typer.core.TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command for the list in the help; `resolve_command` has the one that runs."""
+        """A command for the shell's completion; `resolve_command` has the one that runs."""
         del ctx
         if cmd_name not in self.commands:
             return None
-        return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary, rich_markup_mode=self.rich_markup_mode)
+        return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Name of the command that is called, the command, and the arguments that follow it."""
@@ -192,7 +219,7 @@ _OUTPUTS = ("output", "perfetto")
 """Parameters of commands that name what is written; all others name what is read, if they name a file."""
 
 
-class Command(typer.core.TyperCommand):
+class Command(Plain, typer.core.TyperCommand):
     """A command that refuses, before the work is done, to write where it cannot, or over what it reads."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -234,8 +261,10 @@ def _check_outputs(parameters: list[Any], values: dict[str, Any]) -> None:
 
 
 def _flag(parameter: Any) -> str:
-    """A parameter as it is written: the longest name of an option, or the word for an argument."""
-    return str(max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.name.upper())
+    """A parameter as it is written: the first long name of an option, or the word for an argument."""
+    if parameter.param_type_name != "option":
+        return str(parameter.name.upper())
+    return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
 
 
 def _paths(value: Any) -> Iterator[str | Path]:

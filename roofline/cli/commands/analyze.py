@@ -1,4 +1,4 @@
-"""`roofline analyze`: one model on one hardware at one workload, as a page on a terminal, plain text in a pipe, or Markdown."""
+"""`roofline analyze`: one model on one hardware at one workload, on one screen, in full tables, or as Markdown."""
 
 from __future__ import annotations
 
@@ -9,34 +9,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.options import HardwareOption, ModelArgument, Options, takes
+from roofline.cli.options import HardwareOption, ModelArgument, Options, command_line, takes
 from roofline.cli.output import Output, Result, as_markdown, write_lines
-from roofline.cli.tables import drawn, is_terminal, markdown_document, markdown_tables, min_width, plain, print_table
+from roofline.cli.tables import (
+    markdown_document,
+    markdown_tables,
+    print_assumptions,
+    print_table,
+    screen_width,
+    write,
+    write_labelled,
+)  # fmt: skip
 from roofline.predict.options import ALL
-from roofline.text import Table, clean, markdown_cell
+from roofline.text import Table, markdown_cell
 
 if TYPE_CHECKING:
     from roofline.predict.result import Analysis, Phase
 
 _Formulas = list[dict[str, Any]]
+FIGURES = (
+    "roofline", "explorer", "time-prefill", "time-decode", "time-mixed", "memory", "batch-limits", "ttft", "sensitivity",
+    "heatmap",
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="analyze")(takes(ALL)(analyze))
+    app.command(name="analyze")(takes(ALL, figures=FIGURES, formats=[".html"])(analyze))
 
 
 def analyze(
     model: ModelArgument,
     hardware: HardwareOption,
     options: Options,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the formula of each operator.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the formulas of each operator.")] = False,
     *,
     out: Output,
 ) -> int:
-    """What a model costs on hardware: memory, time bounds operator by operator, limits, and why.
+    """Predict memory use, latency and throughput, and what limits them.
 
-    Exit code 1 when it does not fit. Example: roofline analyze llama-3.1-8b --hardware a100-sxm-80gb --batch 32 --context 4k
+    Exits with code 1 if the model does not fit in memory.
+
+    Example: roofline analyze llama-3.1-8b --hardware a100-sxm-80gb --batch 32 --context 4k
     """  # fmt: skip
     from roofline.predict.analyze import answer
     from roofline.predict.result import operator_rows
@@ -49,7 +63,12 @@ def analyze(
         formulas = operator_formulas(request)
     document = {**result.to_dict(), **({"formulas": formulas} if explain else {})}
     formats = {".html": result.to_html, ".md": lambda: _markdown(result)}
-    out.emit(Result(document, lambda: operator_rows(result), lambda: _show(result, formulas), formats))
+    why = command_line("explain", model, hardware, options).replace(" --hardware ", " tpot -H ", 1)
+
+    def show() -> None:
+        _show(result, formulas, why, out.verbosity)
+
+    out.emit(Result(document, lambda: operator_rows(result), show, formats, lambda: result))
     if result.memory.fits or request.ignore_capacity:
         return 0
     from roofline.report.summary import verdict
@@ -58,20 +77,60 @@ def analyze(
     return 1
 
 
-def _show(result: Analysis, formulas: _Formulas) -> None:
-    if is_terminal():
-        _terminal(result, formulas)
-        return
-    from roofline.report import summary
+def _show(result: Analysis, formulas: _Formulas, why: str, verbosity: int) -> None:
+    """Print the answer on one screen; with the tables, the roofline and the assumptions as the verbosity wants them."""
+    from roofline.report import answer, summary
 
-    lines = [summary.headline(result), summary.subtitle(result), "", *_sentences(result), ""]
-    lines.append(f"Memory: {summary.memory_note(result)}")
-    lines += [
-        f"  {name:<12}{summary.gib(size):>10} GiB  {remark}".rstrip() for name, size, remark in summary.memory_rows(result)
-    ]
-    for table in [*_tables(result), summary.assumptions_table(result)]:
-        lines += ["", plain(table)]
-    write_lines([*lines, *_formula_lines(formulas)])
+    write(answer.title(result), "bold")
+    write(answer.settings(result), "dim")
+    write("")
+    write(summary.verdict(result), "good" if result.memory.fits else "bad")
+    if (times := answer.times_table(result)).rows:
+        write("")
+        print_table(times)
+    if result.speculative is not None:
+        write("")
+        write(summary.speculative_sentence(result.speculative), indent=2)
+    write("")
+    write_labelled(answer.memory_lines(result))
+    if verbosity == 0:
+        if (largest := answer.largest_operators(result)).rows:
+            write("")
+            print_table(largest)
+    else:
+        _details(result)
+    _write_formulas(formulas)
+    write("")
+    write_labelled(answer.basis_lines(result))
+    if verbosity:
+        print_assumptions(summary.assumptions_table(result), verbosity)
+    else:
+        write("")
+        if result.decode is not None and result.decode.time.bound is not None:
+            write(f"Why this TPOT: {why}", "dim", indent=2, hanging=6)
+        write("-v: all operators    -vv: all assumptions    -o page.html: interactive page", "dim", indent=2)
+
+
+def _details(result: Analysis) -> None:
+    """Print the roofline in characters, and the tables of operators and of limits."""
+    plot, marks = _roofline_plot(result, screen_width())
+    if plot:
+        write("")
+        write("Roofline: the operators that take longest, marked in the tables: A prefill, a decode", "bold")
+        write_lines(plot)
+    for phase, table in zip(result.phases, _tables(result), strict=False):
+        write("")
+        of_phase = marks.get(phase.name)
+        print_table(table if of_phase is None else _marked(table, of_phase))
+    for table in _limits(result):
+        write("")
+        print_table(table)
+
+
+def _marked(table: Table, marks: dict[str, str]) -> Table:
+    """A table whose rows begin with the mark of their operator in the roofline."""
+    rows = tuple((f"{marks.get(row[0], ' ')} {row[0]}", *row[1:]) for row in table.rows)
+    return replace(table, columns=(f"  {table.columns[0]}", *table.columns[1:]), rows=rows)
 
 
 def _tables(result: Analysis) -> list[Table]:
@@ -96,12 +155,14 @@ def _sentences(result: Analysis) -> list[str]:
     return [*summary.sentences(result), *rounds]
 
 
-def _formula_lines(formulas: _Formulas) -> list[str]:
-    lines = ["", "Formulas"] if formulas else []
+def _write_formulas(formulas: _Formulas) -> None:
+    if formulas:
+        write("")
+        write("Formulas", "bold")
     for entry in formulas:
-        lines.append(f"  {entry['path']}")
-        lines += [f"    {part['name']} = {part['formula']} = {part['substituted']}" for part in entry["parts"]]
-    return lines
+        write(entry["path"], indent=2)
+        for part in entry["parts"]:
+            write(f"{part['name']} = {part['formula']} = {part['substituted']}", indent=4, hanging=8)
 
 
 def _markdown(result: Analysis) -> str:
@@ -115,88 +176,6 @@ def _markdown(result: Analysis) -> str:
         *("## Memory", summary.memory_note(result), as_markdown(memory)),
         *markdown_tables([*_tables(result), summary.assumptions_table(result)], note=str),
     ])  # fmt: skip
-
-
-_MARK_WIDTH = 2  # of the marks before the first cell
-_DISPENSABLE = ("share", "FLOP", "bytes", "x", "link")  # columns that a narrow terminal does without, first to last
-
-
-def _terminal(result: Analysis, formulas: _Formulas) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from roofline.predict.assumptions import MODEL
-    from roofline.report import summary
-
-    console = Console(highlight=False, soft_wrap=False)
-
-    def line(text: str, style: str = "", indent: int = 0) -> None:
-        console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent)))
-
-    line(summary.headline(result), "bold")
-    line(summary.subtitle(result), "dim")
-    console.print()
-    for position, sentence in enumerate(_sentences(result)):
-        line(sentence, ("green" if result.memory.fits else "red") if position == 0 else "")
-    console.print()
-    line(f"Memory  {summary.memory_note(result)}", "bold")
-    for name, size, remark in summary.memory_rows(result):
-        width = max(round(abs(size) / max(result.memory.budget_bytes, 1) * 40), 1 if size else 0)
-        style = {"weights": "bright_blue", "KV cache": "cyan", "free": "dim", "missing": "red"}.get(name, "magenta")
-        bar = ("░" if name == "free" else "█") * min(width, 60) + ("…" if width > 60 else "")
-        console.print(
-            Text.assemble(f"  {name:<12}{summary.gib(size):>9} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True
-        )
-    plot, marks = _roofline_plot(result, min(console.width, 100))
-    if plot:
-        console.print()
-        line("Roofline  the operators that take longest, marked in the tables: A prefill, a decode", "bold")
-        for row in plot:
-            console.print(Text(row), soft_wrap=True)
-    for phase, table in zip(result.phases, _tables(result), strict=False):
-        console.print()
-        line(table.title, "bold")
-        line(table.note, "dim")
-        console.print(drawn(_narrowed(table, console.width - _MARK_WIDTH), marks.get(phase.name)))
-    for table in _limits(result):
-        line(table.title, "bold")
-        line(table.note, "dim")
-        console.print(drawn(_transposed(table, console.width)) if table.rows else "")
-    table = summary.assumptions_table(result)
-    rows = tuple(row for row in table.rows if row[2] != "default" or row[0].startswith(MODEL))
-    if rows:
-        print_table(replace(table, rows=rows))
-    line(f"{len(result.assumptions) - len(rows)} defaults are listed with --json, with -o FILE.md and in a pipe.", "dim")
-    for text in _formula_lines(formulas):
-        line(text)
-
-
-def _narrowed(table: Table, width: int) -> Table:
-    """A table with as many columns as fit on a terminal: half a number would be a wrong one."""
-    for name in _DISPENSABLE:
-        if min_width(table) <= width or name not in table.columns:
-            continue
-        at = table.columns.index(name)
-        table = replace(
-            table,
-            columns=(*table.columns[:at], *table.columns[at + 1 :]),
-            right=(*table.right[:at], *table.right[at + 1 :]),
-            rows=tuple((*row[:at], *row[at + 1 :]) for row in table.rows),
-        )
-    return table
-
-
-def _transposed(table: Table, width: int) -> Table:
-    """A two-column table lying down, if it is not wider than the terminal then; any other unchanged."""
-    if len(table.columns) != 2:
-        return table
-    rows = tuple(zip(*table.rows, strict=True))
-    needed = sum(max(len(cell) for cell in column) + 3 for column in table.rows) + max(map(len, table.columns))
-    if needed > width:
-        return table
-    columns = (table.columns[0], *rows[0])
-    return Table("", "", columns, (False, *([True] * len(rows[0]))), ((table.columns[1], *rows[1]),))
 
 
 _PLOT_HEIGHT = 14

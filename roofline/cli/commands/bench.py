@@ -7,6 +7,7 @@ import json as jsons
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline import files, formatting
+from roofline.cli.help import OUTPUT
 from roofline.cli.options import JsonOption, QuietOption, takes
 from roofline.cli.output import Output, Result, Rows, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.tables import print_answer, write
 from roofline.documents import dump_json, envelope
 from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
 from roofline.formatting import percent, plural
-from roofline.text import Table, clean
+from roofline.text import NO_BREAK, Answer, Labelled, Table, clean
 from roofline.units import parse_quantity
 
 if TYPE_CHECKING:
@@ -37,18 +39,24 @@ _MAX_BYTES = 2**26  # of environment.json
 _EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 _Suite = Annotated[
     str,
-    typer.Option("--suite", metavar="SUITE", help="ceilings, operators, transfers, collectives or all; several with commas."),
+    typer.Option(
+        "--suite",
+        metavar="SUITE",
+        help="Benchmark suites: ceilings, operators, transfers, collectives or all, separated by commas.",
+    ),
 ]
 _Device = Annotated[
     str | None,
-    typer.Option("--device", metavar="DEVICE", help="cuda or cpu. Default: cuda where there is one.", show_default=False),
+    typer.Option(
+        "--device", metavar="DEVICE", help="Device to measure: cuda or cpu. Default: cuda if available.", show_default=False
+    ),
 ]
 _Dtype = Annotated[
     str | None,
     typer.Option(
         "--dtype",
         metavar="LIST",
-        help="Of the operators: bf16, fp16, fp32, tf32, fp8, int8; several with commas. Default: bf16 on cuda, fp32 on cpu.",
+        help="Data types of the operators: bf16, fp16, fp32, tf32, fp8, int8. Default: bf16; fp32 on cpu.",
         show_default=False,
     ),
 ]
@@ -56,7 +64,7 @@ _Dtype = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
-    group = typer.Typer(help="Microbenchmarks through torch, recorded. Needs the extra `bench`.", no_args_is_help=False)
+    group = typer.Typer(help="Run microbenchmarks on this machine (requires the extra `bench`).", no_args_is_help=False)
     group.callback(invoke_without_command=True)(_bare)
     group.command(name="run")(run)
     group.command(name="list")(takes()(list_points))
@@ -65,7 +73,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _bare(context: typer.Context) -> None:
-    """Microbenchmarks through torch, recorded."""
+    """Run microbenchmarks on this machine (requires the extra `bench`)."""
     if context.invoked_subcommand is None:
         _need_torch()
         typer.echo(context.get_help(), err=True)
@@ -79,11 +87,14 @@ def run(
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget", metavar="SECONDS", help="Stop after this many seconds, or a time such as 9m or 2 h.", show_default=False
+            "--budget",
+            metavar="TIME",
+            help="Stop after this time, in seconds or with a unit, such as 9m or 2h.",
+            show_default=False,
         ),
     ] = None,
     counters: Annotated[
-        bool, typer.Option("--counters", help="Also count bytes and FLOP of a sample of points, with Nsight Compute.")
+        bool, typer.Option("--counters", help="Measure bytes and FLOP of a sample of points with Nsight Compute.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -91,17 +102,19 @@ def run(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Where records go. Default: measurements/<device>/<date>.",
+            help="Write records to FOLDER. Default: measurements/<device>/<date>.",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Measure: ceilings first, then what tells most. Run again into the same folder, it goes on where it stopped.
+    """Run microbenchmarks, or resume those of an existing folder.
 
-    FOLDER gets records.csv (one row a measurement, on the disk before the next begins), environment.json and, from the
-    ceilings, hardware.yaml. Exit code 4 when it was interrupted; a spent budget is 0.
+    Writes records.csv (one row per measurement, saved immediately), environment.json and, from the suite `ceilings`,
+    hardware.yaml. Exits with code 4 if interrupted, and with 0 if the time budget runs out.
+
     Example: roofline bench run --suite ceilings --device cpu --budget 60 -o /tmp/records
     """  # fmt: skip
     _need_torch()
@@ -136,7 +149,7 @@ def list_points(
     *,
     out: Output,
 ) -> None:
-    """What a run would measure on this device, by suite and op. With --json or -o, every point."""
+    """List what a run would measure. With --json or -o, lists every point."""
     _need_torch()
     names, dtypes = _suites(suite), _dtypes(dtype)
     from roofline.measure.bench.devices import best
@@ -148,15 +161,21 @@ def list_points(
     points = plan(names, scope_of(chosen, dtypes))
     rows: Rows = [_row(point) for point in points]
     document = {**envelope({}), "device": chosen.name, "points": rows}
-    out.emit(Result(document, lambda: [_flat(row) for row in rows], lambda: _show_points(chosen.name, points)))
+    out.emit(
+        Result(
+            document,
+            lambda: [_flat(row) for row in rows],
+            lambda: print_answer(_points_answer(chosen.name, points), out.verbosity),
+        )
+    )
 
 
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `bench run` wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder written by `bench run`.")],
     *,
     out: Output,
 ) -> None:
-    """What a folder of records holds: on what it was measured, how many points, the best rates of each op."""
+    """Summarize a folder of records: machine, points, best rates per operator."""
     from roofline.measure.records.read import read
 
     if not files.is_folder(folder):
@@ -170,7 +189,7 @@ def show(
         **envelope({}), "folder": str(folder), "records": len(records.frame), "refused": records.refused, "refusals": refusals,
         "environment": environment, "ops": rows,
     }  # fmt: skip
-    out.emit(Result(document, lambda: rows, lambda: _show_records(document)))
+    out.emit(Result(document, lambda: rows, lambda: print_answer(_records_answer(document), out.verbosity)))
 
 
 def _need_torch() -> None:
@@ -230,22 +249,24 @@ def _show_report(folder: Path, report: Report) -> None:
         "failed": f"The device failed; {_left_over(left)}",
         "interrupted": f"Interrupted; {_left_over(left)}",
     }[report.outcome]
-    write_stdout(f"{plural(report.records, 'record')} in {report.seconds:.0f} s, in {clean(folder)}. {ended}")
+    write(f"{plural(report.records, 'record')} in {report.seconds:.0f} s, in {folder}. {ended}")
     if report.before:
-        write_stdout(f"{plural(report.before, 'record')} of earlier runs were kept and not repeated.")
+        write(f"{plural(report.before, 'record')} of earlier runs were kept and not repeated.")
     if report.not_run:
-        write_stdout(f"{plural(len(report.not_run), 'point')} could not be run here; why:")
-        why: dict[str, int] = {}
-        for entry in report.not_run:
-            why[entry["why"]] = why.get(entry["why"], 0) + 1
-        for text, count in sorted(why.items(), key=lambda item: -item[1])[:8]:
-            write_stdout(f"  {count:>5,}  {clean(text)}")
-        if len(why) > 8:
-            write_stdout(f"  and {len(why) - 8} more reasons, in environment.json")
+        write(f"{plural(len(report.not_run), 'point')} could not be run here; why:")
+        why = Counter(entry["why"] for entry in report.not_run)
+        for text, count in why.most_common(_REASONS):
+            write(f"{count:>5,}  {text}", indent=2, hanging=9)
+        if len(why) > _REASONS:
+            write(f"and {len(why) - _REASONS} more reasons, in environment.json", indent=2)
     if not report.hardware:
-        write_stdout("No hardware.yaml yet: it is made of the ceilings (--suite ceilings).")
+        write("No hardware.yaml yet: it is made of the ceilings (--suite ceilings).")
     if report.records + report.before and (report.hardware or report.shipped):
-        write_stdout(f"Compare with predictions: roofline validate {shlex.quote(clean(folder))}")
+        write(f"Compare with predictions: roofline validate {shlex.quote(clean(folder))}")
+
+
+_REASONS = 8
+"""Reasons for which points could not be run that are printed."""
 
 
 def _left_over(points: int) -> str:
@@ -321,12 +342,23 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**{name: row[name] for name in ("suite", "op", "dtype", "backend", "cache", "tier")}, "dims": dims}
 
 
-def _show_points(name: str, points: list[Point]) -> None:
-    write_stdout(
-        f"{clean(name)}: {plural(len(points), 'point')}; `first` are those that a short run measures before all others"
+def _points_answer(name: str, points: list[Point]) -> Answer:
+    """How many points of each op a suite has; with -v by kernels, with their dimensions."""
+    suites = {suite: [point for point in points if point.suite == suite] for suite in dict.fromkeys(p.suite for p in points)}
+    lines = []
+    for suite, some in suites.items():
+        ops = Counter(point.op for point in some)
+        lines.append(
+            (suite, f"{len(some):,}: {', '.join(f'{op} {count}'.replace(' ', NO_BREAK) for op, count in ops.items())}")
+        )
+    first = sum(point.tier == 0 for point in points)
+    return Answer(
+        title=f"{name}: {plural(len(points), 'point')}",
+        verdict=f"A short run measures {first} of them before all others.",
+        brief=(tuple(lines),),
+        details=tuple(_suite_table(suite, some) for suite, some in suites.items()),
+        hint="Kernels and dimensions: -v    Every point: -o FILE.csv    To measure: roofline bench run",
     )
-    for suite in dict.fromkeys(point.suite for point in points):
-        print_table(_suite_table(suite, [point for point in points if point.suite == suite]))
 
 
 def _suite_table(suite: str, points: list[Point]) -> Table:
@@ -398,24 +430,56 @@ def _rates(frame: pd.DataFrame) -> Rows:
     return rows
 
 
-def _show_records(document: dict[str, Any]) -> None:
-    environment = document["environment"]
+def _records_answer(document: dict[str, Any]) -> Answer:
+    """On what and when it was measured, the best rates, and those of each op."""
+    environment, rows = document["environment"], document["ops"]
     device, libraries = _keys(environment.get("device")), _keys(environment.get("libraries"))
     parts = [
-        device.get("name"),
         *(f"{word} {value}" for word, value in (("torch", libraries.get("torch")), ("CUDA", device.get("cuda"))) if value),
         *([f"driver {device['driver']}"] if device.get("driver") else []),
         plural(document["records"], "record"),
         *([f"{document['refused']} refused"] if document["refused"] else []),
     ]
-    write_stdout(clean(" · ".join(str(part) for part in parts if part)))
     runs = environment.get("runs")
-    for run in runs if isinstance(runs, list) else []:
-        write_stdout(clean(_run(_keys(run))))
-    for refusal in document["refusals"]:
-        write_stdout(f"refused: {clean(refusal)}")
-    write_stdout("")
-    print_table(_records_table(document["ops"]))
+    runs = [("Run", _run(_keys(run))) for run in (runs if isinstance(runs, list) else [])]
+    refusals = [("Refused", refusal) for refusal in document["refusals"]]
+    listed = sorted(sorted(rows, key=lambda row: -row["n"])[:_ROWS], key=rows.index)
+    more = len(rows) - len(listed)
+    rates = (
+        ("Spread", "p10 to p90 of a point's samples"),
+        ("Rates", "predicted FLOP and compulsory bytes over the median time"),
+    )
+    return Answer(
+        title=str(device.get("name") or document["folder"]),
+        settings=" · ".join(map(str, parts)),
+        verdict=_best_rates(rows),
+        brief=(_records_table(listed), _shortened(refusals), _shortened(runs)),
+        details=(_records_table(rows), tuple(refusals), tuple(runs)),
+        notes=rates,
+        hint=f"{plural(more, 'more row')}: -v" if more > 0 else "",
+    )
+
+
+_ROWS, _NAMED = 14, 2
+"""Rows, and runs and refusals each, on one screen."""
+
+
+def _shortened(lines: list[tuple[str, str]]) -> Labelled:
+    """The first of some lines, and how many more there are."""
+    more = len(lines) - _NAMED
+    return (*lines[:_NAMED], *([("", f"{more} more: -v")] if more > 0 else []))
+
+
+def _best_rates(rows: Rows) -> str:
+    """The highest rate of each kind over all ops."""
+    units = {"best_flops_per_s": "FLOP/s", "best_bytes_per_s": "B/s"}
+    texts = []
+    for name, unit in units.items():
+        if known := [row for row in rows if row[name]]:
+            best = max(known, key=lambda row: float(row[name]))
+            cache = f", {best['cache']}" if best["cache"] else ""
+            texts.append(f"{formatting.quantity(best[name], unit, 3)} ({best['op']} {best['dtype']}{cache})")
+    return f"Best rates: {', '.join(texts)}." if texts else ""
 
 
 def _run(run: dict[str, Any]) -> str:
@@ -453,5 +517,4 @@ def _records_table(rows: Rows) -> Table:
         for row in rows
     )
     columns = ("op", "kernels", "cache", "n", "fastest", "slowest", "spread", "matrix", "memory", *(["link"] if linked else []))
-    note = "best rates by predicted FLOP and compulsory bytes over the median; spread: p10 to p90 of a point's samples"
-    return Table("Records", note, columns, (False, False, False, *([True] * (len(columns) - 3))), cells)
+    return Table("", "", columns, (False, False, False, *([True] * (len(columns) - 3))), cells)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.options import JsonOption, QuietOption, hardware_option, own
-from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.help import OUTPUT
+from roofline.cli.options import JsonOption, QuietOption, VerboseOption, hardware_option, own
+from roofline.cli.output import Output, Result, Rows, by_name
+from roofline.cli.tables import print_answer
 from roofline.documents import envelope
-from roofline.formatting import percent, plural
-from roofline.text import Table
+from roofline.formatting import about_percent, percent
+from roofline.text import Answer, Table
 
 if TYPE_CHECKING:
     from roofline.measure.calibrate import Calibration
@@ -29,11 +30,11 @@ def register(app: typer.Typer) -> None:
 
 def calibrate(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Records: .csv or .parquet files, or folders that hold them.")
+        list[str], typer.Argument(metavar="PATH", help="Measurement records: .csv or .parquet files, or folders of them.")
     ],
-    hardware: Annotated[str, hardware_option("Id or YAML file of the accelerator that was measured.")],
+    hardware: Annotated[str, hardware_option("Accelerator that was measured: id or YAML file.")],
     backend: Annotated[
-        str | None, own("--backend", metavar="NAME", text="Whose kernels; needed where the records are of several.")
+        str | None, own("--backend", metavar="NAME", text="Kernel library to fit; required if the records contain several.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -41,17 +42,20 @@ def calibrate(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where the fit goes (.yaml): `analyze --backend FILE` uses it. .json: the whole answer.",
+            help="Write the fit (.yaml, for `analyze --backend FILE`) or the full result (.json).",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     json: JsonOption = False,
+    verbose: VerboseOption = 0,
     quiet: QuietOption = False,
 ) -> int:
-    """Fit the efficiencies of an accelerator's kernels to measured records, and say how far off the fit is.
+    """Fit kernel efficiencies to measurements.
 
-    A third of the shapes is held out: the fit never sees them, and the errors are of them. Parameters that the data do not
-    determine are named. Example: roofline calibrate measurements/h200-sxm -H h200-sxm --backend torch -o h200.yaml
+    Holds out a third of the shapes and reports the errors on those. Lists the parameters that the records do not determine.
+
+    Example: roofline calibrate measurements/h200-sxm -H h200-sxm --backend torch -o h200.yaml
     """
     from roofline.measure.calibrate import as_yaml, calibrate
 
@@ -64,7 +68,9 @@ def calibrate(
         out.note(f"left out: {count:,} rows of {what}")
     yaml = as_yaml(calibration.fit)
     formats = {".yaml": lambda: yaml, ".yml": lambda: yaml}
-    out.emit(Result(_document(calibration), lambda: _rows(calibration), lambda: _show(calibration), formats))
+    out.emit(
+        Result(_document(calibration), lambda: _rows(calibration), lambda: print_answer(_answer(calibration), verbose), formats)
+    )
     return 0
 
 
@@ -112,35 +118,55 @@ def _rows(calibration: Calibration) -> Rows:
     ]
 
 
-def _show(calibration: Calibration) -> None:
-    fit = calibration.fit
-    write_stdout(f"Fit of {fit.accelerator}, kernels of {fit.backend} {', '.join(fit.versions)}".rstrip())
-    print_table(_errors(calibration.fittings))
-    write_stdout("")
-    print_table(_values(calibration.fittings))
-    if not any(fitting.family.held_out for fitting in calibration.fittings):
-        write_stdout("No shape could be held out: measure at least two shapes of an op for an honest error.")
+def _answer(calibration: Calibration) -> Answer:
+    """How far the fit is off on shapes that it has not seen, by family; with -v its parameters."""
+    fit, fittings = calibration.fit, calibration.fittings
+    held = [fitting.family.held_out for fitting in fittings if fitting.family.held_out]
+    ranges = sorted(entry.median_ape for entry in held)
+    verdict = "No shape could be held out: measure at least two shapes of an op to know the error."
+    if held:
+        verdict = f"Median error on shapes held out: {about_percent(ranges[0])} to {about_percent(ranges[-1])} by family."
+    listed = sorted(sorted(fittings, key=lambda one: -one.family.rows)[:_ROWS], key=fittings.index)
+    more = len(fittings) - len(listed)
+    parameters = sum(len(fitting.form.parameters) for fitting in fittings)
+    open_ones = sum(len(fitting.family.undetermined) for fitting in fittings)
+    families = f"{len(fittings)} {'family' if len(fittings) == 1 else 'families'}"
+    rest = f"{more} more families, parameters" if more > 0 else "Parameters"
+    return Answer(
+        title=f"Fit of {fit.accelerator}, kernels of {fit.backend} {', '.join(fit.versions)}".rstrip(),
+        settings=f"{sum(one.family.rows for one in fittings):,} rows of {families}",
+        verdict=verdict,
+        brief=(_errors(listed),),
+        details=(_errors(fittings), _values(fittings)),
+        notes=(
+            ("Errors", "of the shapes held out; in 80 %: share of them inside the 80 % interval"),
+            ("Parameters", f"{parameters - open_ones} of {parameters} are determined by these records"),
+        ),
+        hint=f"{rest}: -v    To use it: -o FILE.yaml, then --backend FILE.yaml",
+    )
+
+
+_ROWS = 16
+"""Families on one screen."""
 
 
 def _errors(fittings: list[Fitting]) -> Table:
     rows = []
     for fitting in fittings:
         family, held = fitting.family, fitting.family.held_out
-        errors = (
-            (
-                percent(held.median_ape, 1),
-                percent(held.mape, 1),
-                percent(held.bias, 1, sign=True),
-                percent(held.coverage, 1),
+        errors = ("", "", "", "", "0")
+        if held:
+            bias = about_percent(held.bias, sign=True)
+            errors = (
+                about_percent(held.median_ape),
+                about_percent(held.mape),
+                bias,
+                about_percent(held.coverage),
                 f"{held.rows:,}",
             )
-            if held
-            else ("", "", "", "", "0")
-        )
-        rows.append((fitting.key, f"{family.rows:,}", plural(family.shapes, "shape"), *errors))
-    columns = ("family", "rows", "of", "median error", "mean error", "bias", "in band", "held out")
-    note = "errors are of the shapes held out; in band: share of them inside the 80 % interval"
-    return Table("Families", note, columns, (False, True, False, *([True] * 5)), tuple(rows))
+        rows.append((fitting.key, f"{family.rows:,}", f"{family.shapes:,}", *errors))
+    columns = ("family", "rows", "shapes", "median error", "mean error", "bias", "in 80 %", "held out")
+    return Table("", "", columns, (False, *([True] * 7)), tuple(rows))
 
 
 def _values(fittings: list[Fitting]) -> Table:

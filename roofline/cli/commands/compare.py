@@ -1,46 +1,43 @@
-"""`roofline compare`: prediction beside reality."""
+"""`roofline compare`: predictions and what an engine measured."""
 
 from __future__ import annotations
 
-import sys
-import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from roofline import formatting
-from roofline.cli.options import Options, hardware_option, model_argument, takes
-from roofline.cli.output import Output, Result, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.options import Options, given, hardware_option, invocation, model_argument, takes
+from roofline.cli.output import Output, Result
+from roofline.cli.tables import print_answer
 from roofline.documents import envelope
+from roofline.errors import AmbiguousNameError, InputError
 from roofline.predict.options import DEPLOYMENT, SPECULATION
-from roofline.text import Table, clean
 
-if TYPE_CHECKING:
-    from roofline.audit.engine_logs.compare import Comparison
-    from roofline.audit.engine_logs.names import Row
-    from roofline.specs.source import Assumption
+FIGURES = ("ratios", "times")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="compare")(takes((*DEPLOYMENT, SPECULATION))(compare))
+    app.command(name="compare")(takes((*DEPLOYMENT, SPECULATION), figures=FIGURES, formats=[".html"])(compare))
 
 
 def compare(
-    model: Annotated[str | None, model_argument("Default: what the files name.")] = None,
-    hardware: Annotated[str | None, hardware_option("Id or YAML file; logs seldom name it.", show_default=False)] = None,
+    names: Annotated[list[str] | None, model_argument("Model. Default: the one named in the files.", "[MODEL]")] = None,
+    hardware: Annotated[
+        str | None,
+        hardware_option("Accelerator or node: id or YAML file. Required unless the files name it.", show_default=False),
+    ] = None,
     engine_log: Annotated[
         Path | None,
-        typer.Option("--engine-log", metavar="FILE", help="Log of a server of vLLM or SGLang.", show_default=False),
+        typer.Option("--engine-log", metavar="FILE", help="Server log of vLLM or SGLang.", show_default=False),
     ] = None,
     bench: Annotated[
         Path | None,
         typer.Option(
             "--bench",
             metavar="FILE",
-            help="Result of `vllm bench serve --save-result` or of sglang.bench_serving, in JSON.",
+            help="JSON result of `vllm bench serve --save-result` or `sglang.bench_serving`.",
             show_default=False,
         ),
     ] = None,
@@ -48,161 +45,53 @@ def compare(
     options: Options,
     out: Output,
 ) -> None:
-    """What an engine's log and its benchmark say, beside what is predicted, and why they may differ.
+    """Compare predictions with an engine's log and benchmark results.
 
-    The deployment is read from the log; flags come before it. A ratio is predicted over measured.
+    Reads the deployment from the log; options override it, and their defaults apply to what the log does not state. A ratio is
+    predicted / measured. To compare accelerators, use `roofline report MODEL -H A,B` or `roofline sweep MODEL -H A,B`.
+
     Example: roofline compare --engine-log vllm.log --bench result.json --hardware rtx-4090
     """
     from roofline.audit.engine_logs.compare import compare as run
 
-    result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **options)
+    if names and len(names) > 1:
+        raise _several(names)
+    result = run(names[0] if names else None, hardware, engine_log_path=engine_log, bench_path=bench, **options)
     document = {**envelope(result.inputs), **result.to_dict()}
     rows = [row.to_dict() for row in result.rows]
-    for note in _notes(result):
+    from roofline.report import engine_comparison as text
+
+    def page() -> str:
+        read = {"hardware": hardware, "engine_log": engine_log, "bench": bench, **options}
+        return text.comparison_page(result, invocation("compare", names or [], given(read)))
+
+    for note in text.notes(result):
         out.verdict(note)
-    out.emit(Result(document, lambda: rows, lambda: _show(result), {".html": lambda: _page(result)}))
+
+    def show() -> None:
+        print_answer(text.answer(result), out.verbosity)
+
+    out.emit(Result(document, lambda: rows, show, {".html": page}, lambda: text.view(result, "")))
 
 
-def _notes(result: Comparison) -> list[str]:
-    """What was passed over in the files, and a model that is not theirs."""
-    files = [file for file in (result.log, result.bench) if file is not None]
-    notes = [f"{file.path}: {note}" for file in files for note in file.notes]
-    notes += [
-        f"{note.value} is compared {note.why}" for note in result.deployment.notes if note.name == "model" and _instead(note)
-    ]
-    return [clean(text) for text in notes]
+def _several(names: list[str]) -> InputError:
+    """The error for several names: it says which command compares models or accelerators."""
+    from roofline.specs.library import find
 
+    def is_hardware(name: str) -> bool:
+        try:
+            find("hardware", name)
+        except AmbiguousNameError:
+            return True
+        except InputError:
+            return False
+        return True
 
-def _instead(note: Assumption) -> bool:
-    """Whether something was given that contradicts a file."""
-    return note.why.startswith("in place of")
-
-
-def _headline(result: Comparison) -> str:
-    request = result.request
-    several = f"{request.deployment.devices} x " if request.deployment.devices > 1 else ""
-    return f"{request.model.title} on {several}{request.hardware.accelerator.title}"
-
-
-def _files(result: Comparison) -> list[str]:
-    """What was read, a line each."""
-    lines = []
-    if (log := result.log) is not None:
-        version = f" {log.version}" if log.version else ""
-        lines.append(f"log        {log.path}: {log.engine}{version}, read as {log.format.title}")
-    if (bench := result.bench) is not None:
-        lines += [f"benchmark  {bench.path}: {bench.format.title}", f"load       {bench.load.description}"]
-    if result.load is not None:
-        lines.append(f"taken as   {result.load.description}")
-    return lines
-
-
-def _show(result: Comparison) -> None:
-
-    parts = [_headline(result), *_files(result), *(f"note       {note}" for note in _notes(result))]
-    write_stdout("\n".join(_wrapped(clean(part), 11) for part in parts))
-    write_stdout("")
-    if (table := _read(result)) is not None:
-        print_table(table)
-        write_stdout("")
-    print_table(_compared(result))
-    gaps = [row for row in result.rows if row.why]
-    if gaps:
-        write_stdout("\nLikely because")
-        for reason in dict.fromkeys(row.why for row in gaps):
-            of = ", ".join(_name(row) for row in gaps if row.why == reason)
-            write_stdout(_wrapped(clean(f"  {of}: {reason}"), 4))
-    if (assumed := _assumed(result)) is not None:
-        write_stdout("")
-        print_table(assumed)
-
-
-def _wrapped(text: str, indent: int) -> str:
-    """A line as wide as the terminal; in a pipe nothing is wrapped."""
-    if not sys.stdout.isatty():
-        return text
-    import shutil
-
-    width = shutil.get_terminal_size().columns
-    return "\n".join(textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)) or text
-
-
-_NAMES = {
-    "device_bytes": "device memory", "weights_bytes": "weights", "activations_bytes": "activations",
-    "graphs_bytes": "CUDA graphs", "kv_cache_bytes": "memory for the cache", "kv_capacity_tokens": "tokens in the cache",
-    "kv_capacity_tokens (from the log's memory)": "  from log's memory", "max_concurrency": "concurrency", "ttft_s": "TTFT",
-    "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E", "requests_per_s": "requests/s", "output_tokens_per_s": "output tokens/s",
-    "total_tokens_per_s": "all tokens/s",
-}  # fmt: skip
-
-
-def _name(row: Row) -> str:
-    return _NAMES.get(row.quantity, row.quantity).strip()
-
-
-def _figure(value: float | None, unit: str) -> str:
-    """A figure as logs and benchmarks print it; nothing for None."""
-    if value is None:
-        return ""
-    if unit == "byte":
-        return f"{value / 2**30:,.2f} GiB"
-    if unit == "token":
-        return f"{value:,.0f}"
-    if unit == "s":
-        return formatting.seconds(value)
-    return f"{value:,.2f}x" if unit == "x" else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _band(row: Row) -> str:
-    """From the least to the most, with the unit once where it is the same."""
-    low, high = _figure(row.low, row.unit), _figure(row.high, row.unit)
-    number, _, unit = low.partition(" ")
-    return f"{number if unit and high.endswith(f' {unit}') else low} to {high}" if low else ""
-
-
-def _compared(result: Comparison) -> Table:
-
-    cells = tuple(
-        (
-            _NAMES.get(row.quantity, row.quantity),
-            _figure(row.measured, row.unit),
-            _figure(row.predicted, row.unit),
-            "" if row.ratio is None else f"{row.ratio:.3f}" if row.ratio < 10 else f"{row.ratio:,.1f}",
-            _band(row),
-            "!" if row.within is False else "",
-        )
-        for row in result.rows
+    cards = [name for name in names if is_hardware(name)]
+    models = [name for name in names if name not in cards]
+    line = f"{' '.join(models) or 'MODEL'} -H {','.join(cards) or 'HW'}"
+    page = f"`roofline report {line} -o report.html` or " if len(models) < 2 else ""
+    return InputError(
+        f"compare takes one MODEL and the log of its engine. To compare {names[0]} and {names[1]}, "
+        f"run {page}`roofline sweep {line}`"
     )
-    columns = ("", "measured", "predicted", "ratio", "band", "")
-    note = "ratio: predicted over measured; !: outside the band, or off by more than 5 %"
-    return Table("Prediction beside reality", note, columns, (False, True, True, True, True, False), cells)
-
-
-def _read(result: Comparison) -> Table | None:
-    """The arguments that the log prints and that shape the prediction."""
-    log = result.log
-    if log is None or not log.arguments:
-        return None
-    arguments = sorted(log.arguments.items(), key=lambda entry: entry[1].line)
-    cells = tuple((name, str(fact.value)[:60], f"{fact.line:,}") for name, fact in arguments)
-    return Table("Read from the log", "", ("argument", "value", "line"), (False, False, True), cells)
-
-
-def _assumed(result: Comparison) -> Table | None:
-    """What the files do not say, and what was given instead of what they say."""
-    notes = [note for note in result.deployment.notes if note.origin != "given" or _instead(note)]
-    notes += [note for note in result.deployment.notes if note.name in ("model", "hardware") and not _instead(note)]
-    cells = tuple((note.name, str(note.value), note.origin, note.why) for note in notes)
-    return Table("Assumptions", "", ("name", "value", "origin", "why"), (False,) * 4, cells) if cells else None
-
-
-def _page(result: Comparison) -> str:
-    """A page of its own."""
-    from roofline.report import html
-
-    why = tuple((_name(row), row.why) for row in result.rows if row.why)
-    reasons = Table("Likely because", "", ("", "why"), (False, False), why) if why else None
-    tables = [table for table in (_compared(result), reasons, _read(result), _assumed(result)) if table is not None]
-    lines = "".join(f"<p>{html.escape(line)}</p>\n" for line in [*_files(result), *_notes(result)])
-    title = _headline(result)
-    return html.document(title, f"<h1>{html.escape(title)}</h1>\n{lines}{''.join(map(html.table, tables))}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import formatting
-from roofline.cli.options import ModelArgument, Options, hardware_option, takes
-from roofline.cli.output import Output, Result, by_role, write_stdout
+from roofline.cli.help import OUTPUT
+from roofline.cli.options import ModelArgument, Options, changed, complete_subjects, hardware_option, takes
+from roofline.cli.output import Output, Result, by_role, write_lines, write_stdout
 from roofline.documents import dump_json, envelope
 from roofline.errors import UnknownNameError
 from roofline.predict.options import ALL
@@ -23,30 +25,50 @@ _FORMATS = ("text", "latex", "json")
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="explain")(takes(ALL)(explain))
+    of_sequence = changed("output_len", help="Number of output tokens per sequence.")
+    app.command(name="explain")(takes(ALL, changed=[of_sequence], formats=[".tex", ".txt"])(explain))
 
 
 def explain(
     model: ModelArgument,
     subject: Annotated[
-        str | None, typer.Argument(metavar="[QUANTITY|PATH]", help="A quantity, or the path of an operator. Default: a list.")
+        str | None,
+        typer.Argument(
+            metavar="[QUANTITY|PATH]",
+            help="Metric, or path of an operator. Default: list them.",
+            autocompletion=complete_subjects,
+        ),
     ] = None,
-    hardware: Annotated[str | None, hardware_option("Id or YAML file.")] = None,
-    format: Annotated[str, typer.Option("--format", help="text, latex or json.")] = "text",
+    field: Annotated[
+        str | None,
+        typer.Argument(metavar="[FIELD]", help="Which time to explain: bound, floor or estimate. Default: all three."),
+    ] = None,
+    hardware: Annotated[str | None, hardware_option("Accelerator or node, as in `analyze`.")] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            "--price", metavar="FILE", help="YAML file of prices. Default: built-in price ranges.", show_default=False
+        ),
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="Output format: text, latex or json.", rich_help_panel=OUTPUT)
+    ] = "text",
     *,
     options: Options,
     out: Output,
 ) -> None:
-    """Where a number comes from: formula, numbers put in, value, source.
+    """Show the formula, values and source behind a number.
 
-    Quantities: kv_bytes_per_token, arithmetic_intensity, ridge_point, critical_batch, max_batch, max_context, decode_floor,
-    break_even_link, parameters; with speculative decoding tokens_per_round, accepted_share, speculative_tpot,
-    break_even_acceptance. Example: roofline explain llama-3.1-8b critical_batch --hardware a100-sxm-80gb
-    """  # fmt: skip
+    QUANTITY is a metric, such as ttft, tpot, max_batch or cost_per_million_output_tokens. PATH names an operator, such as
+    layers/mlp/up_proj. Without either, lists the metrics and operators.
+
+    Example: roofline explain llama-3.1-8b tpot --hardware a100-sxm-80gb
+    """
     if subject is None:
         out.emit(_subjects(model, options.get("assume")))
     else:
-        out.emit(_explained(model, subject, hardware, options, format))
+        wanted = subject if field is None else f"{subject} {field}"
+        out.emit(_explained(model, wanted, hardware, price, options, format, everything=out.verbosity > 0))
 
 
 def operator_formulas(request: ResolvedRequest) -> list[dict[str, Any]]:
@@ -104,29 +126,50 @@ def _entry(part: Explanation) -> dict[str, Any]:
 def _subjects(model: str, assume: str | None) -> Result:
     """What can be explained."""
     from roofline.blocks.model_files import load_model
-    from roofline.predict.explain import subjects
+    from roofline.predict.explain import QUANTITIES, subjects
 
-    listed = subjects(load_model(model, assume)[0])
-    text = "\n".join(("Quantities and operators that `roofline explain` knows:", *(f"  {name}" for name in listed)))
-    rows = [{"subject": name} for name in listed]
-    return Result({**envelope({}), "subjects": listed}, lambda: rows, lambda: write_stdout(text))
+    loaded, read = load_model(model, assume)
+    known = subjects(loaded)
+    groups: dict[str, list[str]] = {}
+    for name in known:
+        groups.setdefault(QUANTITIES[name].group if name in QUANTITIES else "operators", []).append(name)
+    rows = [
+        {"subject": name, "group": group, "about": QUANTITIES[name].about if name in QUANTITIES else ""}
+        for group, names in groups.items()
+        for name in names
+    ]
+    wide = max(map(len, groups)) + 2
+    lines = [f"roofline explain {loaded.name} QUANTITY [--hardware HW]"]
+    for group, names in groups.items():
+        start = f"{group:<{wide}}"
+        lines += textwrap.wrap(
+            "  ".join(names), 100, initial_indent=start, subsequent_indent=" " * wide, break_on_hyphens=False
+        )
+    lines.append('"bound", "floor" or "estimate" after a time or an operator selects that time, for example tpot bound')
+    return Result({**envelope(by_role([read])), "subjects": known, "groups": groups}, lambda: rows, lambda: write_lines(lines))
 
 
-def _explained(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> Result:
+def _explained(
+    model: str, subject: str, hardware: str | None, price: str | None, options: dict[str, Any], format: str, *, everything: bool
+) -> Result:
     """One quantity or operator."""
     from roofline.blocks.model_files import load_model
     from roofline.predict.explain import explain
-    from roofline.specs.library import load_hardware
+    from roofline.predict.explain.rendering import equation, listed, text
+    from roofline.specs.library import load_hardware, split_count
 
     if format not in _FORMATS:
         raise UnknownNameError("format", format, _FORMATS, list_all=True)
-    result = explain(model, subject, hardware, **options)
-    inputs = [load_model(model, options.get("assume"))[1], *(load_hardware(hardware)[1] if hardware else [])]
+    result = explain(model, subject, hardware, price=price, **options)
+    inputs = [load_model(model, options.get("assume"))[1], *(load_hardware(split_count(hardware)[1])[1] if hardware else [])]
     document = {
         **envelope(by_role(inputs)),
         "subject": result.subject,
         **{name: value for name, value in _entry(result).items() if name != "name"},
         "substituted_latex": result.substituted_latex,
+        "about": result.about,
+        "low": result.low,
+        "high": result.high,
         "source": result.source,
         "legend": [{"symbol": symbol, "value": value, "meaning": meaning} for symbol, value, meaning in result.legend],
         "parts": [_entry(part) for part in result.parts],
@@ -135,55 +178,13 @@ def _explained(model: str, subject: str, hardware: str | None, options: dict[str
         ],
     }
     shows = {
-        "text": lambda: clean(_text(result), keep_lines=True),
-        "latex": lambda: "\n".join(_latex(part) for part in _listed(result)),
+        "text": lambda: clean(text(result, everything=everything), keep_lines=True),
+        "latex": lambda: "\n".join(equation(part) for part in listed(result)),
         "json": lambda: dump_json(document),
     }
     return Result(
         document,
-        lambda: [_entry(part) for part in _listed(result)],
+        lambda: [_entry(part) for part in listed(result)],
         lambda: write_stdout(shows[format]()),
         {".tex": lambda: shows["latex"]() + "\n", ".txt": lambda: shows["text"]() + "\n"},
     )
-
-
-def _listed(result: Explanation) -> list[Explanation]:
-    """The main formula, then those of its parts. An operator's main formula is one of its parts already."""
-    if any(part.formula == result.formula for part in result.parts):
-        return list(result.parts)
-    return [result, *result.parts]
-
-
-def _latex(part: Explanation) -> str:
-    name = part.subject.replace("_", r"\_")
-    value = "" if part.value is None else f" = {_number(part.value).replace(',', '{,}')}"
-    unit = rf"\,\text{{{part.unit}}}" if part.unit else ""
-    return rf"\text{{{name}}} = {part.latex} = {part.substituted_latex}{value}{unit}"
-
-
-def _text(result: Explanation) -> str:
-    lines = [result.subject]
-    for part in _listed(result):
-        if part is not result:
-            lines += ["", f"  {part.subject}"]
-        lines += [f"    = {part.formula}", f"    = {part.substituted}"]
-        value = "no limit" if part.value is None else _number(part.value)
-        lines.append(f"    = {value} {part.unit}".rstrip())
-    if result.legend:
-        numbers = [_number(value) for _, value, _ in result.legend]
-        wide, right = max(len(symbol) for symbol, _, _ in result.legend), max(map(len, numbers))
-        lines += ["", "where"]
-        lines += [
-            f"  {symbol:<{wide}}  {number:>{right}}  {meaning}"
-            for (symbol, _, meaning), number in zip(result.legend, numbers, strict=True)
-        ]
-    lines += ["", f"source: {result.source}"]
-    notes = [note for note in result.assumptions if note.origin in ("assumed", "transferred")]
-    lines += [f"{note.origin}: {note.name} = {note.value}{f' ({note.why})' if note.why else ''}" for note in notes]
-    return "\n".join(lines)
-
-
-def _number(value: float) -> str:
-    if isinstance(value, int) or float(value).is_integer():
-        return f"{int(value):,}"
-    return f"{value:.6g}"

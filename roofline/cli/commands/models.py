@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import formatting
-from roofline.cli.library import check_files, print_lines, shadowing, show_as
+from roofline.cli.help import OUTPUT
+from roofline.cli.library import SearchOption, check_files, matching, print_list, shadowing, show_as
 from roofline.cli.options import Options, model_argument, takes
 from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.tables import print_answer
 from roofline.documents import envelope
 from roofline.errors import InputError
-from roofline.formatting import percent
+from roofline.formatting import percent, plural
 from roofline.predict.options import READING
-from roofline.text import Table
+from roofline.text import Answer, Table
 
 if TYPE_CHECKING:
     from roofline.blocks.model import Model
@@ -25,24 +27,40 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
-    group = typer.Typer(help="The models that are known.", no_args_is_help=True)
+    group = typer.Typer(help="List, show, import and check models.", no_args_is_help=True)
     group.command(name="list")(takes()(list_models))
-    group.command(name="show")(takes((READING,))(show))
-    group.command(name="import")(takes((READING,))(import_config))
+    group.command(name="show")(takes((READING,), formats=[".yaml"])(show))
+    group.command(name="import")(takes((READING,), formats=[".yaml", ".yml"], tables=False)(import_config))
     group.command(name="check")(takes()(check))
     app.add_typer(group, name="models")
 
 
-def list_models(*, out: Output) -> None:
-    """Every model with its size."""
+def list_models(search: SearchOption = None, *, out: Output) -> None:
+    """List models with their sizes."""
     from roofline.cli.library import model_rows
 
     rows, inputs = model_rows()
+    rows = matching(rows, search)
     document = {**envelope(by_name(inputs)), "models": rows}
-    out.emit(Result(document, lambda: rows, lambda: print_table(_list_table(rows, shadowing(inputs)))))
+    screen = lambda: print_list("models", _groups(rows), _list_table(rows), shadowing(inputs), search, out.verbosity)  # noqa: E731
+    out.emit(Result(document, lambda: rows, screen))
 
 
-def _list_table(rows: Rows, notes: list[str]) -> Table:
+def _groups(rows: Rows) -> list[tuple[str, str]]:
+    """The series of each model, which is the word that its id begins with, and its id with its size."""
+    from roofline.report.summary import format_count
+
+    listed = []
+    for row in rows:
+        series = re.match("[a-z]*", row["id"].lower())
+        size = format_count(row["parameters"], 3)
+        if row["active"] != row["parameters"]:
+            size += f", {format_count(row['active'], 3)} active"
+        listed.append((series[0] if series else "", f"{row['id']} ({size})"))
+    return listed
+
+
+def _list_table(rows: Rows) -> Table:
     from roofline.report.summary import format_count
 
     recurrent = any(row["state_bytes_per_sequence"] for row in rows)
@@ -60,7 +78,7 @@ def _list_table(rows: Rows, notes: list[str]) -> Table:
         for row in rows
     )
     columns = ("id", "parameters", "active", "layers", "context", "KV per token", "window", *(("state",) if recurrent else ()))
-    return Table("", "; ".join(notes), columns, (False, *([True] * (len(columns) - 1))), cells)
+    return Table("", "", columns, (False, *([True] * (len(columns) - 1))), cells)
 
 
 def _bytes(size: float) -> str:
@@ -70,12 +88,14 @@ def _bytes(size: float) -> str:
 
 def show(
     name: Annotated[str, model_argument(metavar="NAME")],
-    format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
+    format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="Output format: text, yaml or json.", rich_help_panel=OUTPUT)
+    ] = "text",
     *,
     options: Options,
     out: Output,
 ) -> None:
-    """One model: its layers, where its parameters are, its cache, its file."""
+    """Show the layers, parameters, KV cache size and file of a model."""
     from roofline.blocks.model_files import load_model
     from roofline.predict.parameters import (
         count_parameters,
@@ -105,7 +125,11 @@ def show(
     }
     document = {**envelope(by_name([read])), "model": {**loaded.model_dump(mode="json"), **summary}}
     yaml = {".yaml": lambda: _model_file(name, loaded)}
-    show_as(Result(document, lambda: rows, lambda: _show(loaded, counted, parts, kinds), yaml), format, out)
+    show_as(
+        Result(document, lambda: rows, lambda: print_answer(_answer(loaded, counted, parts, kinds, rows), out.verbosity), yaml),
+        format,
+        out,
+    )
 
 
 def _model_file(name: str, loaded: Model) -> str:
@@ -117,34 +141,44 @@ def _model_file(name: str, loaded: Model) -> str:
     return model_yaml(loaded) if is_config(path) else text_of(path)
 
 
-def _show(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[LayerKind]) -> None:
+def _answer(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[LayerKind], rows: Rows) -> Answer:
     from roofline.predict.parameters import kv_bytes_per_token, state_bytes_per_sequence
 
-    note = f"{counted.total:,} parameters, {counted.active:,} active; context {loaded.max_position_embeddings:,}"
-    note += f"; KV cache {formatting.binary(kv_bytes_per_token(loaded))} per token at 2 bytes per element"
+    active = "" if counted.active == counted.total else f", {counted.active:,} active"
+    cache = f"{formatting.binary(kv_bytes_per_token(loaded))} per token at 2 bytes per element"
     if any(kind.windows for kind in kinds):
-        note += ", below every window"
+        cache += ", below every window"
+    sizes = [("KV cache", cache)]
     if state := state_bytes_per_sequence(loaded):
-        note += f"; recurrent state {formatting.binary(state)} per sequence, in fp32"
+        sizes.append(("Recurrent state", f"{formatting.binary(state)} per sequence, in fp32"))
     if counted.apart:
-        note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
-    print_table(_parts_table(loaded, note, counted, parts))
-    write_stdout("")
-    print_table(_kinds_table(loaded, kinds))
-    write_stdout("")
-    print_lines(
-        f"{choice.origin.capitalize()}: {choice.name} = {_value(choice.value)} ({choice.why})" for choice in loaded.assumptions
+        sizes.append(("Not counted", ", ".join(f"{_label(part)} {size:,}" for part, size in counted.apart.items())))
+    cells = tuple((row["path"], f"{row['parameters']:,}", str(row["repeat"]), f"{row['total']:,}") for row in rows)
+    choices = [(choice, f"{choice.name} = {_value(choice.value)}") for choice in loaded.assumptions]
+    notes = f", {plural(len(loaded.notes), 'note')}" if loaded.notes else ""
+    return Answer(
+        title=loaded.title,
+        verdict=f"{counted.total:,} parameters{active}; context length {loaded.max_position_embeddings:,}",
+        parts=(tuple(sizes), _parts_table(loaded, counted, parts), _kinds_table(loaded, kinds)),
+        brief=(tuple((choice.origin.capitalize(), text) for choice, text in choices),),
+        details=(
+            Table("", "", ("operator", "parameters", "x", "total"), (False, True, True, True), cells),
+            (
+                *((choice.origin.capitalize(), f"{text} ({choice.why})") for choice, text in choices),
+                *(("Note", text) for text in loaded.notes),
+                *(("Source", f"{source.title} {source.url}".rstrip()) for source in loaded.sources.values()),
+            ),
+        ),
+        hint=f"-v: operators{notes}, sources    File: roofline models show {loaded.name} --format yaml",
     )
-    print_lines(f"Note: {text}" for text in loaded.notes)
-    print_lines(f"Source: {source.title} {source.url}".rstrip() for source in loaded.sources.values())
 
 
-def _parts_table(loaded: Model, note: str, counted: Parameters, parts: list[Part]) -> Table:
+def _parts_table(loaded: Model, counted: Parameters, parts: list[Part]) -> Table:
     """Where the parameters are; the active ones beside them where a token does not use all."""
     sparse = counted.active != counted.total
     cells = [
         (
-            part.name,
+            _label(part.name),
             f"{part.parameters:,}",
             f"{percent(part.parameters / counted.total, 1)}",
             *((f"{part.active:,}", f"{percent(part.active / counted.active, 1)}") if sparse else ()),
@@ -152,9 +186,14 @@ def _parts_table(loaded: Model, note: str, counted: Parameters, parts: list[Part
         for part in parts
     ]
     if loaded.tie_word_embeddings:
-        cells.append(("lm_head", "tied to the embedding", "", *(("", "") if sparse else ())))
+        cells.append(("LM head", "tied to the embedding", "", *(("", "") if sparse else ())))
     columns = ("part", "parameters", "share", *(("active", "share") if sparse else ()))
-    return Table(loaded.title, note, columns, (False, *([True] * (len(columns) - 1))), tuple(cells))
+    return Table("", "", columns, (False, *([True] * (len(columns) - 1))), tuple(cells))
+
+
+def _label(part: str) -> str:
+    """The name of a part in words."""
+    return {"mlp": "MLP", "moe": "MoE", "lm_head": "LM head"}.get(part, part.replace("_", " "))
 
 
 def _kinds_table(loaded: Model, kinds: list[LayerKind]) -> Table:
@@ -192,13 +231,17 @@ def _value(value: object) -> str:
 
 
 def import_config(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, the folder that holds one, or org/name.")],
-    name: Annotated[str | None, typer.Option("--name", help="What to call it: an id, a title, or org/name.")] = None,
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="config.json, its folder, or a Hugging Face repository (org/name).")
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name for the model: an id, a title, or org/name.")
+    ] = None,
     *,
     options: Options,
     out: Output,
 ) -> None:
-    """A config.json as a model's file, to read, change and keep.
+    """Convert a config.json to a model file.
 
     Example: roofline models import ./config.json --name my-org/My-Model-7B -o my-model-7b.yaml
     """
@@ -216,13 +259,14 @@ def import_config(
 
 def check(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME|FILE|FOLDER]...", help="Default: all that are known.")
+        list[str] | None, typer.Argument(metavar="[NAME|FILE|FOLDER]...", help="Ids, YAML files or folders. Default: all.")
     ] = None,
     *,
     out: Output,
 ) -> int:
-    """Check model files. Exit code 1 when one is wrong.
+    """Check model files.
 
-    A folder with a config.json and safetensors files, or their index, is compared tensor by tensor.
+    Compares a folder that has a config.json and safetensors files, or their index, tensor by tensor. Exits with code 1 if a
+    file is invalid.
     """
     return check_files("models", files or [], out)

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import formatting
-from roofline.cli.options import Options, model_argument, takes
-from roofline.cli.output import Output, Result, write_lines, write_stdout
-from roofline.cli.tables import markdown_document, markdown_table, markdown_tables, print_assumptions, print_table
+from roofline.cli.options import Options, changed, model_argument, takes
+from roofline.cli.output import Output, Result
+from roofline.cli.tables import (
+    markdown_document,
+    markdown_table,
+    markdown_tables,
+    print_answer,
+    screen_width,
+)  # fmt: skip
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.predict.options import DEPLOYMENT
+from roofline.predict.options import ALIASES, DEPLOYMENT
 from roofline.serving.options import PLAN
-from roofline.text import Table, clean, markdown_cell
+from roofline.text import Answer, Table, clean, markdown_cell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from roofline.audit.config_check import Check, Finding
-    from roofline.serving.planning.result import Plan, Pool
+    from roofline.serving.planning.result import Plan
+
+
+_SEARCHED = "searched"
+FIGURES = ("cost-tpot", "cost-ttft", "steps")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     without = ("shared_prefix", "logits", "ignore_capacity", "enable_prefix_caching")
-    app.command(name="plan")(takes(DEPLOYMENT, first=PLAN.values(), without=without)(plan))
+    searched = (
+        changed("dtype", default=_SEARCHED),
+        changed("tensor_parallel_size", default=_SEARCHED, aliases=("tp",)),  # --num-gpus is --max-gpus here
+        *(changed(ALIASES[short], default=_SEARCHED) for short in ("pp", "dp", "ep", "cp")),
+        *(changed(name, default=_SEARCHED) for name in ("max_num_seqs", "max_num_batched_tokens")),
+    )
+    app.command(name="plan")(
+        takes(DEPLOYMENT, first=PLAN.values(), without=without, changed=searched, figures=FIGURES, formats=[".html"])(plan)
+    )
 
 
 def plan(
@@ -33,10 +54,11 @@ def plan(
     options: Options,
     out: Output,
 ) -> int:
-    """Plan capacity: deployments that serve a traffic within its objectives, best first.
+    """Find deployments that serve a load within latency objectives.
 
-    What is given of a deployment (--tp, --dtype, ...) is not searched. Exit code 1 when nothing serves it. Example:
-    roofline plan llama-3.1-8b --rate 50 --input-len lognormal:1155:900 --output-len 211 --ttft "2 s" --tpot "50 ms"
+    Searches options whose default is "searched". Exits with code 1 if no deployment qualifies.
+
+    Example: roofline plan llama-3.1-8b --rate 50 --input-len lognormal:1155:900 --output-len 211 --ttft "2 s" --tpot "50 ms"
     """
     if "check" in options:
         return _check(model, options, out)
@@ -44,22 +66,38 @@ def plan(
         raise InputError("plan needs a MODEL, such as llama-3.1-8b")
     if "replicas" in options:
         raise InputError("--replicas goes with --check FILE: a plan finds how many are needed")
+    from roofline.report.plan import summary as text
     from roofline.serving.planning.plan import plan as compute
 
     result = compute(model, **options)
-    lines = _sentences(result)
 
     def page() -> str:
         from roofline.report.plan.page import plan_page
 
-        return plan_page(result)
+        return plan_page(result, f"{_line(model, options)} --output plan.html")
 
-    formats = {".md": lambda: _markdown(result, lines), ".html": page}
-    out.emit(Result(result.to_dict(), result.flat, lambda: _show(result, lines), formats))
+    formats = {".md": lambda: _markdown(result), ".html": page}
+
+    def show() -> None:
+        print_answer(text.answer(result, screen_width()), out.verbosity)
+
+    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result))
     if result.candidates:
         return 0
-    out.verdict(lines[0])
+    out.verdict(_sentences(result)[0])
     return 1
+
+
+def _line(model: str, options: Mapping[str, Any]) -> str:
+    """The command that plans the same."""
+    from roofline.predict.engine_command import shell_line
+
+    line = ["roofline", "plan", model]
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        listed = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        line += [] if value in (None, False) else [flag] if value is True else [flag, listed]
+    return shell_line(tuple(line))
 
 
 def _check(model: str | None, query: dict[str, Any], out: Output) -> int:
@@ -68,7 +106,7 @@ def _check(model: str | None, query: dict[str, Any], out: Output) -> int:
 
     result = check(query.pop("check"), model=model, **query)
     formats = {".md": lambda: _check_markdown(result)}
-    out.emit(Result(result.to_dict(), result.flat, lambda: _show_check(result), formats))
+    out.emit(Result(result.to_dict(), result.flat, lambda: print_answer(_check_answer(result), out.verbosity), formats))
     if result.passed:
         return 0
     out.verdict(_verdict(result))
@@ -88,9 +126,13 @@ def _verdict(result: Check) -> str:
 
 
 _OBJECTIVES = {
-    "memory": "memory for the longest request", "start": "sequences, of the tokens of a step", "gpus": "GPUs of a replica",
-    "length": "requests that are too long", "utilisation": "of the rate that saturates", "ttft": "TTFT", "tpot": "TPOT",
+    "memory": "memory of the longest request", "start": "running sequences (limit: token budget)",
+    "gpus": "GPUs of a replica", "length": "requests that are too long", "utilisation": "share of the saturation rate",
+    "ttft": "TTFT", "tpot": "TPOT",
 }  # fmt: skip
+
+
+_TIMES = ("ttft", "tpot")
 
 
 def _findings_table(result: Check) -> Table:
@@ -99,14 +141,14 @@ def _findings_table(result: Check) -> Table:
         (
             _OBJECTIVES.get(one.objective, one.objective) + ("" if one.percentile is None else f" p{one.percentile * 100:g}"),
             one.of or "",
-            _measure(one.objective, one.limit),
+            formatting.seconds(one.limit) if one.objective in _TIMES else _measure(one.objective, one.limit),
             _measure(one.objective, one.expected),
             _band(one),
             one.verdict,
         )
         for one in result.findings
     )  # fmt: skip
-    columns = ("objective", "class", "at most", "expected", "8 of 10", "verdict")
+    columns = ("objective", "class", "limit", "expected", "80 % interval", "verdict")
     return Table("Findings", "", columns, (False, False, True, True, False, False), rows)
 
 
@@ -114,25 +156,41 @@ def _band(one: Finding) -> str:
     """From the quick end to the slow one, where they are not the same."""
     if one.low is None or one.low == one.high:
         return ""
-    return f"{_measure(one.objective, one.low)} to {_measure(one.objective, one.high)}".replace("no end to no end", "no end")
+    low, high = _measure(one.objective, one.low), _measure(one.objective, one.high)
+    return low if low == high else f"{low} to {high}"
 
 
 def _measure(objective: str, value: float | None) -> str:
     if value is None:
-        return "no end"
-    if objective in ("ttft", "tpot"):
-        return formatting.seconds(value)
+        return "unbounded"
+    if objective in _TIMES:
+        return formatting.about(value)
     if objective == "memory":
         return formatting.binary(value, 3)
     return percent(value) if objective in ("length", "utilisation") else f"{value:,.10g}"
 
 
-def _show_check(result: Check) -> None:
-    reasons = [f"  {reason}" for reason in result.reasons]
-    write_lines([_verdict(result), *reasons, ""])
-    print_table(_findings_table(result))
-    write_stdout("\n")
-    print_assumptions(_assumptions(result.plan))
+def _check_answer(result: Check) -> Answer:
+    from roofline.report import summary
+    from roofline.report.answer import provenance_of
+    from roofline.report.plan.summary import bullets, columns, load
+
+    best = result.candidate
+    table = _findings_table(result)
+    one_class = len({row[1] for row in table.rows if row[1]}) < 2
+    names = tuple(name for name in table.columns if not (one_class and name == "class"))
+    reasons = [f"{reason[0].upper()}{reason[1:]}." for reason in result.reasons]
+    where = "" if best is None else f" on {best.devices:,} x {best.title}"
+    return Answer(
+        title=f"Check of {result.source.path}: {result.plan.model['name']}{where}",
+        settings=" · ".join(load(result.plan)),
+        verdict=_verdict(result),
+        passed=result.passed,
+        parts=(replace(columns(table, names), title=""), "\n".join(bullets(reasons, screen_width()))),
+        notes=tuple(provenance_of(result.plan.assumptions, None if best is None else best.estimate_basis)),
+        assumptions=summary.assumptions_table(result.plan),
+        hint="Assumptions in doubt: -v    Every assumption: -vv    A plan instead: without --check",
+    )
 
 
 def _check_markdown(result: Check) -> str:
@@ -151,72 +209,13 @@ def _sentences(result: Plan) -> list[str]:
     return tables.sentences(state, first_values(state)) if result.candidates else tables.infeasible(state)
 
 
-def _layout(pool: Pool) -> str:
-    """`tp=2 pp=2`, or `one device`."""
-    names = (("tensor", "tp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"), ("context", "cp"))
-    sizes = [f"{short}={size}" for long, short in names if (size := pool.deployment[f"{long}_parallel"]) > 1]
-    return " ".join(sizes) or "one device"
+def _markdown(result: Plan) -> str:
+    from roofline.report import summary
+    from roofline.report.plan.summary import candidates_table, commands
 
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else formatting.seconds(value)
-
-
-def _candidates_table(result: Plan) -> Table:
-    """The candidates, best first."""
-    percentile = result.candidates[0].performance.ttft.percentile * 100
-    columns = (
-        "", "hardware", "devices", "replicas", "precision", "TTFT", f"p{percentile:g}", "TPOT", f"p{percentile:g} ", "util",
-        "cost/h", "per M tokens", "headroom", "binds",
-    )  # fmt: skip
-    rows = []
-    for index, one in enumerate(result.candidates):
-        parts = [f"{pool.replicas} x {_layout(pool)}" + ("" if pool.role == "both" else f" {pool.role}") for pool in one.pools]
-        cost = one.cost
-        rows.append((
-            "*" if index in result.pareto else "", one.hardware, f"{one.devices:,}", " + ".join(parts), one.precision,
-            _seconds(one.performance.ttft.mean), _seconds(one.performance.ttft.at), _seconds(one.performance.tpot.mean),
-            _seconds(one.performance.tpot.at), f"{percent(one.performance.utilisation, 0)}",
-            "-" if cost.per_hour is None else f"{cost.per_hour:,.2f}", "-" if cost.total is None else f"{cost.total:.3g}",
-            "-" if one.headroom is None else f"{percent(one.headroom, 0)}", one.binds,
-        ))  # fmt: skip
-    right = (False, False, True, False, False, True, True, True, True, True, True, True, True, False)
-    note = "* Pareto front of cost, TTFT and TPOT; util: share of the saturation rate; headroom: over the planned rate"
-    money = next((one.cost.currency for one in result.candidates if one.cost.currency), None)
-    return Table("Candidates", f"{note}; cost in {money}" if money else note, columns, right, tuple(rows))
-
-
-def _assumptions(result: Plan) -> Table:
-    rows = tuple((note.name, clean(note.value), note.origin, note.why) for note in result.assumptions)
-    return Table("Assumptions", "", ("name", "value", "origin", "why"), (False,) * 4, rows)
-
-
-def _commands(result: Plan) -> list[tuple[str, str]]:
-    """What starts a replica of the best candidate: engine and pool, and the line."""
-    from roofline.predict.engine_command import start_line
-
-    if result.best is None:
-        return []
-    return [
-        (label if pool.role == "both" else f"{label}, {pool.role}", start_line(tuple(line), pool.engine_files.get(label, {})))
-        for pool in result.best.pools for label, line in pool.engine_flags.items()
-    ]  # fmt: skip
-
-
-def _show(result: Plan, sentences: list[str]) -> None:
-    notes = [] if result.best is None else [f"NB: {note}." for note in result.best.notes]
-    write_lines([*sentences, *notes, ""])
-    if not result.candidates:
-        return
-    print_table(_candidates_table(result))
-    write_lines(["", "A replica of the first", *(f"{label}:\n  {line}" for label, line in _commands(result)), ""])
-    print_assumptions(_assumptions(result))
-
-
-def _markdown(result: Plan, sentences: list[str]) -> str:
-    parts = [f"# {markdown_cell('Plan for ' + result.model['name'])}", *map(markdown_cell, sentences)]
+    parts = [f"# {markdown_cell('Plan for ' + result.model['name'])}", *map(markdown_cell, _sentences(result))]
     if result.candidates:
-        parts += markdown_tables((_candidates_table(result), _assumptions(result)))
-        for label, line in _commands(result):
+        parts += markdown_tables((candidates_table(result), summary.assumptions_table(result)))
+        for label, line in commands(result):
             parts += [f"## {markdown_cell(label)}", f"```\n{clean(line)}\n```"]
     return markdown_document(parts)

@@ -8,38 +8,61 @@ import typer
 
 from roofline.cli.options import HardwareOption, ModelArgument, Options, changed, command_line, takes
 from roofline.cli.output import Output, Result
-from roofline.cli.tables import markdown_described, print_described
+from roofline.cli.tables import markdown_described, print_answer
 from roofline.predict.options import DEPLOYMENT
 from roofline.serving.options import COPIES
 
-_MEANWHILE = "Meanwhile"
+_MEANWHILE = "Other sequences"
+FIGURES = ("costs", "blocks", "chunks")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     meanwhile = (
-        changed("batch", help="Sequences that run meanwhile.", default="0", group=_MEANWHILE),
-        changed("context", help="Cached tokens of each of them.", default="tokens", group=_MEANWHILE),
+        changed(
+            "batch", help="Number of other sequences that run at the same time.", default="0", group=_MEANWHILE, common=False
+        ),
+        changed(
+            "context",
+            help="Number of cached tokens of each other sequence.",
+            default="same as --tokens",
+            group=_MEANWHILE,
+            common=False,
+        ),
+    )
+    stays = (
+        changed(
+            "prefix_hit", help="Fraction of --tokens shared with other sequences; it stays in device memory.", common=False
+        ),
+        changed("cached_prefix"),
     )
     without = ("max_num_seqs", "enable_prefix_caching")
-    app.command(name="preempt")(takes(DEPLOYMENT, first=COPIES.values(), without=without, changed=meanwhile)(preempt))
+    app.command(name="preempt")(
+        takes(
+            DEPLOYMENT, first=COPIES.values(), without=without, changed=(*meanwhile, *stays), figures=FIGURES, formats=[".html"]
+        )(preempt)
+    )
 
 
 def preempt(
     model: ModelArgument,
     hardware: HardwareOption,
-    tokens: Annotated[str, typer.Option("--tokens", metavar="N", help="Of the evicted sequence; 8k = 8192.")],
+    tokens: Annotated[
+        str, typer.Option("--tokens", metavar="N", help="Number of cached tokens of the preempted sequence; 8k is 8192.")
+    ],
     *,
     options: Options,
     out: Output,
 ) -> int:
-    """An evicted sequence: recompute its cache, or swap it out to the host and in again; where the two cost the same.
+    """Compare recomputing a preempted sequence with swapping it.
 
-    Exit code 1 when the device cannot hold the sequence. Example:
-    roofline preempt llama-3.1-8b --hardware a100-sxm-80gb --tokens 2048 --coalesced
+    To swap a sequence is to copy its KV cache to the host and back. Exits with code 1 if the sequence does not fit on the
+    device.
+
+    Example: roofline preempt llama-3.1-8b --hardware a100-sxm-80gb --tokens 2048 --coalesced
     """
     query = {"tokens": tokens, **options}
-    from roofline.report.preemption_summary import sentences, tables
+    from roofline.report import preemption_summary
     from roofline.serving.preemption.preempt import preempt as compute
 
     result = compute(model, hardware, **query)
@@ -49,10 +72,16 @@ def preempt(
 
         return preemption_page(result, command_line("preempt", model, hardware, query))
 
-    lines = sentences(result)
-    formats = {".md": lambda: markdown_described(result, lines, tables(result)), ".html": page}
-    out.emit(Result(result.to_dict(), result.flat, lambda: print_described(result, lines, tables(result)), formats))
+    def markdown() -> str:
+        return markdown_described(result, preemption_summary.sentences(result), preemption_summary.tables(result))
+
+    formats = {".md": markdown, ".html": page}
+
+    def show() -> None:
+        print_answer(preemption_summary.answer(result), out.verbosity)
+
+    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result))
     if result.comparison is not None:
         return 0
-    out.verdict(lines[0])
+    out.verdict(preemption_summary.verdict(result))
     return 1

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import files
-from roofline.cli.options import Options, OutputOption, QuietOption, hardware_option, model_argument, takes
-from roofline.cli.output import Output, write_file
-from roofline.errors import InputError, SpecError
+from roofline.cli.commands.analyze import FIGURES
+from roofline.cli.options import (
+    Options,
+    QuietOption,
+    figure_option,
+    hardware_option,
+    model_argument,
+    output_option,
+    several,
+    takes,
+)  # fmt: skip
+from roofline.cli.output import FIGURE_SUFFIXES, Output, Result, write_file
+from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.options import ALL
 
+if TYPE_CHECKING:
+    from roofline.report.sweep.data import SweepData
+
+_Makers = tuple[Callable[[], str], Callable[[], Any] | None]
+"""What makes the page, and what makes that of which its figures are."""
 _MAX_BYTES = 64 * 2**20
 
 
@@ -24,28 +41,37 @@ def register(app: typer.Typer) -> None:
 
 def report(
     model: Annotated[str | None, model_argument()] = None,
-    hardware: Annotated[list[str] | None, hardware_option("Id or YAML file; several side by side.")] = None,
+    hardware: Annotated[list[str] | None, hardware_option("Accelerators or nodes, separated by commas.")] = None,
     calculator: Annotated[
-        bool, typer.Option("--calculator", help="A page in which any shipped model and hardware can be chosen.")
+        bool,
+        typer.Option(
+            "--calculator", help="Write a calculator with all built-in models and hardware. With op as MODEL: of one operator."
+        ),
     ] = False,
     saved: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="RESULT", help="The page of what `analyze` has written as JSON, or `sweep` as a folder or file."
+            "--from",
+            metavar="RESULT",
+            help="Show a saved result: JSON from `analyze` or `plan`, or a file or folder from `sweep`.",
         ),
     ] = None,
     *,
     options: Options,
-    output: OutputOption = None,
+    output: Annotated[Path | None, output_option([".html", *FIGURE_SUFFIXES])] = None,
+    figure: Annotated[str | None, figure_option(FIGURES)] = None,
     quiet: QuietOption = False,
 ) -> int:
-    """One HTML file that works without a network: the answer, figures, and controls that compute in the browser.
+    """Write a self-contained, interactive HTML report of a prediction.
 
-    With --phase, --segments or speculative decoding it has no controls.
+    The page contains results, figures and controls that recompute in the browser, and works offline. With --phase, --segments
+    or speculative decoding, it has no controls.
 
     Example: roofline report llama-3.1-8b --hardware a100-sxm-80gb --hardware h200-sxm -o report.html
     """
-    write_page(model, hardware or [], options, calculator=calculator, saved=saved, out=Output(False, output, quiet))
+    write_page(
+        model, several(hardware), options, calculator=calculator, saved=saved, out=Output(False, output, quiet, figure=figure)
+    )
     return 0
 
 
@@ -67,51 +93,76 @@ def write_page(
     output = out.file
     if output is None:
         raise InputError("a page is a file: say where with -o FILE.html")
-    if output.suffix.lower() != ".html":
-        raise InputError(f"cannot write {output}: a page is a .html file")
-    if sum((calculator, saved is not None, model is not None)) != 1:
+    pictures = () if calculator else FIGURE_SUFFIXES
+    if not out.has_suffix(".html", *pictures):
+        figures = f", a figure of it {', '.join(pictures[:-1])} or {pictures[-1]}" if pictures else ""
+        raise InputError(f"cannot write {output}: a page is a .html file{figures}")
+    if calculator and model is not None and model not in CALCULATORS:
+        raise UnknownNameError("calculator", model, CALCULATORS, list_all=True)
+    if sum((calculator, saved is not None, model is not None and not calculator)) != 1:
         raise InputError("give one of MODEL with --hardware, --calculator, and --from RESULT")
     if (calculator or saved is not None) and (hardware or options):
         what = "--calculator" if calculator else "--from"
         raise InputError(f"{what} takes no other options: {'the page has controls' if calculator else 'the result has them'}")
+    out.check_figure(FIGURES if saved is None else ("*",))
+    page, source = (
+        _calculator(model) if calculator else _saved(saved) if saved is not None else _report(model, hardware, options)
+    )
+    if not out.has_suffix(".html"):
+        write_file(output, out.figure_writers(Result({}, None, lambda: None, figures=source)), None)
+        out.note(f"wrote {output}")
+        return
     out.note("drawing figures" if saved is not None else "translating formulas, drawing figures")
-    text = _calculator() if calculator else _saved(saved) if saved is not None else _report(model, hardware, options)
+    text = page()
     write_file(output, {".html": lambda: text}, None)
     out.note(f"wrote {output} ({len(text.encode()) / 1e6:.1f} MB)")
 
 
-def _calculator() -> str:
-    from roofline.report.analysis.page import calculator
-
-    return calculator()
+CALCULATORS = ("op",)
+"""Calculators of single questions, by the name of the command that answers them too."""
 
 
-def _report(model: str | None, hardware: list[str], options: dict[str, Any]) -> str:
-    from roofline.report.analysis.page import report
+def _calculator(name: str | None) -> _Makers:
+    from roofline.report.analysis import page
+    from roofline.report.calculators import pages
+
+    return page.calculator if name is None else pages.calculator(name).page, None
+
+
+def _report(model: str | None, hardware: list[str], options: dict[str, Any]) -> _Makers:
+    from roofline.report.analysis.page import report, report_view
     from roofline.report.formulas import formulas
 
     if model is None or not hardware:
-        raise InputError("a report wants --hardware HW, once or several times")
-    return report(model, hardware, options, formulas)
+        raise InputError("a report needs --hardware HW, or several: --hardware HW,HW")
+    return partial(report, model, hardware, options, formulas), partial(report_view, model, hardware, options)
 
 
-def _saved(saved: Path) -> str:
-    """The page of what `sweep`, `plan` or `analyze` has written."""
+def _saved(saved: Path) -> _Makers:
+    """Of what `sweep`, `plan` or `analyze` has written, or a page has downloaded."""
     from roofline.report.plan.load import is_plan
-    from roofline.report.plan.page import saved_plan_page
+    from roofline.report.plan.page import saved_plan_page, saved_plan_view
+    from roofline.report.saved_view import is_saved_view, saved_view, saved_view_page
     from roofline.report.sweep.data import TABLES, load_folder, load_json, load_table
-    from roofline.report.sweep.page import sweep_page
 
     if files.is_folder(saved):
-        return sweep_page(load_folder(saved))
+        return _swept(load_folder(saved))
     if saved.suffix.lower() in TABLES:
-        return sweep_page(load_table(saved))
+        return _swept(load_table(saved))
     content = _read(saved)
     if isinstance(content, dict) and content.get("kind") == "sweep":
-        return sweep_page(load_json(saved, content))
+        return _swept(load_json(saved, content))
     if is_plan(content):
-        return saved_plan_page(content, saved)
+        return partial(saved_plan_page, content, saved), partial(saved_plan_view, content, saved)
+    if is_saved_view(content):
+        return partial(saved_view_page, content, saved), partial(saved_view, content, saved)
     return _report(*_request(saved, content))
+
+
+def _swept(sweep: SweepData) -> _Makers:
+    from roofline.report.sweep.page import sweep_page, view
+
+    return partial(sweep_page, sweep), partial(view, sweep)
 
 
 def _read(saved: Path) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from roofline.cli.options import OutputOption, QuietOption
+from roofline.cli.options import QuietOption, output_option
 from roofline.cli.output import Output, Result
 from roofline.errors import UnknownNameError
 
@@ -18,12 +19,12 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     what: Annotated[
-        str, typer.Argument(metavar="model|hardware|options", help="Which kind of file, or the options of an analysis.")
+        str, typer.Argument(metavar="model|hardware|options", help="Schema to print; options are those of `analyze`.")
     ],
-    output: OutputOption = None,
+    output: Annotated[Path | None, output_option([".json"])] = None,
     quiet: QuietOption = False,
 ) -> None:
-    """The JSON Schema of a kind of file or of the options of `analyze`, for editors and checkers."""
+    """Print the JSON Schema of model files, hardware files or options."""
     if what == "model":
         from roofline.blocks.model import Model
 
@@ -42,4 +43,4 @@ def schema(
         raise UnknownNameError("schema", what, ("model", "hardware", "options"))
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
     # NB: a schema is JSON and nothing else: it has no rows and no page.
-    Output(output is None, output, quiet).emit(Result(document, list, lambda: None))
+    Output(output is None, output, quiet).emit(Result(document, None, lambda: None))

@@ -6,17 +6,29 @@ import sys
 
 import typer
 
-from roofline.cli.options import HardwareOption, ModelArgument, Options, command_line, takes
-from roofline.cli.output import Output, Result, progress
-from roofline.cli.tables import markdown_described, print_described
+from roofline.cli.options import HardwareOption, ModelArgument, Options, changed, command_line, takes
+from roofline.cli.output import FIGURE_SUFFIXES, Output, Result, progress
+from roofline.cli.tables import markdown_described, print_answer
 from roofline.predict.options import DEPLOYMENT
-from roofline.serving.options import SIMULATE
+from roofline.serving.options import PREFIX_CACHING, SIMULATE
+
+_SLOTS = changed("max_num_seqs", default="256")
+FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     without = ("shared_prefix", "ignore_capacity")
-    app.command(name="simulate")(takes(DEPLOYMENT, first=SIMULATE.values(), without=without)(simulate))
+    app.command(name="simulate")(
+        takes(
+            DEPLOYMENT,
+            first=SIMULATE.values(),
+            without=without,
+            changed=[PREFIX_CACHING, _SLOTS],
+            figures=FIGURES,
+            formats=[".html"],
+        )(simulate)
+    )
 
 
 def simulate(
@@ -26,17 +38,17 @@ def simulate(
     options: Options,
     out: Output,
 ) -> int:
-    """Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.
+    """Simulate a server under a request trace or random arrivals. With -o, writes one row per request (.csv, .parquet),
+    the result (.html, .json, .md) or a figure.
 
-    -o with .csv or .parquet writes a row per request while it runs; .html, .json and .md the result. Example:
-    roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
+    Example: roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
     """
-    from roofline.report.simulation.summary import sentences, tables
+    from roofline.report.simulation import summary as simulation
     from roofline.serving.simulation.request_writer import SUFFIXES
     from roofline.serving.simulation.run import Interrupts
     from roofline.serving.simulation.simulate import simulate as run
 
-    out.check_suffix((*SUFFIXES, ".json", ".md", ".html"))
+    out.check_suffix((*SUFFIXES, ".json", ".md", ".html", *FIGURE_SUFFIXES))
     rows = out.file if out.has_suffix(*SUFFIXES) else None
     with progress("requests", quiet=out.quiet) as report, Interrupts() as interrupts:
         result = run(model, hardware, rows=rows, interrupts=interrupts, progress=report, **options)
@@ -46,7 +58,7 @@ def simulate(
         for written in filter(None, (rows, options.get("perfetto"))):
             out.note(f"wrote {written}")
     if rows is not None:
-        out = Output(out.json, None, out.quiet)  # the result itself goes to stdout
+        out = Output(out.json, None, out.quiet, out.verbosity)  # the result itself goes to stdout
 
     def page() -> str:
         from roofline.report.simulation.page import simulation_page
@@ -54,10 +66,13 @@ def simulate(
         return simulation_page(result, command_line("simulate", model, hardware, options, without=("perfetto",)))
 
     def markdown() -> str:
-        return markdown_described(result, sentences(result), tables(result))
+        return markdown_described(result, simulation.sentences(result), simulation.tables(result))
 
     formats = {".md": markdown, ".html": page}
-    show = lambda: print_described(result, sentences(result), tables(result))  # noqa: E731
-    out.emit(Result(result.to_dict(), None, show, formats))
+
+    def show() -> None:
+        print_answer(simulation.answer(result), out.verbosity)
+
+    out.emit(Result(result.to_dict(), None, show, formats, lambda: result))
     all_refused = result.requests.refused > 0 and result.requests.refused == result.requests.arrived
     return 4 if result.interrupted else int(all_refused or not result.fits)

@@ -10,12 +10,13 @@ import typer
 
 from roofline import files, formatting
 from roofline.cli.options import Options, takes
-from roofline.cli.output import Output, Result, by_role, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.output import Output, Result, by_role
+from roofline.cli.tables import print_answer, screen_width
 from roofline.documents import envelope
 from roofline.errors import InputError
+from roofline.formatting import plural
 from roofline.serving.options import PLAN
-from roofline.text import Table, clean
+from roofline.text import Answer, Labelled, clean, shell_lines
 
 if TYPE_CHECKING:
     from roofline.serving.traffic.engine_run import EngineMeta
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="trace")(takes(first=[PLAN["skip_bad_rows"]])(trace))
+    app.command(name="trace")(takes(first=[PLAN["skip_bad_rows"]], formats=[".csv"], tables=False)(trace))
 
 
 def trace(
@@ -36,10 +37,12 @@ def trace(
     options: Options,
     out: Output,
 ) -> None:
-    """Show the requests of a measured run and the engine that served them, and write them as a trace.
+    """Extract a request trace from a measured run.
 
-    -o with .csv writes arrived_at, num_prefill_tokens, num_decode_tokens; .json what is shown. Example:
-    roofline trace runs/rtx4090 -o trace.csv
+    Summarizes the requests and the engine that served them. With -o, writes the trace (.csv, with columns arrived_at,
+    num_prefill_tokens and num_decode_tokens) or the summary (.json).
+
+    Example: roofline trace runs/rtx4090 -o trace.csv
     """
     from roofline.serving.traffic.engine_run import read_run
     from roofline.serving.traffic.trace import as_csv, read_trace
@@ -53,7 +56,14 @@ def trace(
     line = None if meta is None else _command(source, meta)
     engine = meta and _engine(meta)
     document = {**envelope(by_role([requests.input])), **_figures(requests), "engine": engine, "command": line}
-    out.emit(Result(document, None, lambda: _show(requests, meta, line), {".csv": lambda: as_csv(requests)}))
+    out.emit(
+        Result(
+            document,
+            None,
+            lambda: print_answer(_answer(requests, meta, line), out.verbosity),
+            {".csv": lambda: as_csv(requests)},
+        )
+    )
 
 
 def _figures(trace: Trace) -> dict[str, Any]:
@@ -95,38 +105,40 @@ def _command(source: Path, meta: EngineMeta) -> str:
     return shell_line(tuple(line))
 
 
-def _show(trace: Trace, meta: EngineMeta | None, line: str | None) -> None:
-    lines = [f"{trace.name}: {len(trace):,} requests"]
-    if trace.skipped:
-        lines.append(f"{trace.skipped:,} broken, and left out: {'; '.join(trace.reasons)}")
-    lines += trace.notes
-    write_stdout(clean("\n".join(lines), keep_lines=True) + "\n")
-    print_table(_requests(trace))
-    if meta is not None:
-        write_stdout("")
-        print_table(_described(meta))
-    if line is not None:
-        write_stdout(f"\nSimulates the same deployment\n{clean(line)}")
+def _answer(trace: Trace, meta: EngineMeta | None, line: str | None) -> Answer:
+    skipped = [("Left out", f"{trace.skipped:,} broken: {'; '.join(trace.reasons)}")] if trace.skipped else []
+    return Answer(
+        title=f"{trace.name}: {plural(len(trace), 'request')}",
+        verdict="" if trace.rate is None else f"{trace.rate:.3g} requests/s over {formatting.seconds(trace.duration)}.",
+        parts=(
+            _requests(trace),
+            (*skipped, *(("Note", note) for note in trace.notes)),
+            () if meta is None else _described(meta),
+            "" if line is None else f"Simulate this deployment:\n{shell_lines(line, screen_width(), 2)}",
+        ),
+        hint="As a trace: -o FILE.csv",
+    )
 
 
-def _requests(trace: Trace) -> Table:
+def _requests(trace: Trace) -> Labelled:
     rows = [
-        ("prompts", f"{trace.mean_prompt:,.0f} tokens on average, {int(trace.prompts.max()):,} at most"),
-        ("answers", f"{trace.mean_output:,.0f} tokens on average, {int(trace.outputs.max()):,} at most"),
+        ("Prompts", f"{trace.mean_prompt:,.0f} tokens on average, max. {int(trace.prompts.max()):,}"),
+        ("Outputs", f"{trace.mean_output:,.0f} tokens on average, max. {int(trace.outputs.max()):,}"),
     ]
-    if trace.duration is not None:
-        rows.append(("arrivals", f"over {formatting.seconds(trace.duration)}"))
     if trace.rate is not None:
-        rows.append(("rate", f"{trace.rate:.4g} requests/s, variation of the times between them {trace.interarrival_cv:.2f}"))
-    return Table("Requests", "", ("", "value"), (False, False), tuple(rows))
+        rows.append(("Burstiness", f"coefficient of variation of the interarrival times {trace.interarrival_cv:.2f}"))
+    elif trace.duration is not None:
+        rows.append(("Arrivals", f"over {formatting.seconds(trace.duration)}"))
+    return tuple(rows)
 
 
-def _described(meta: EngineMeta) -> Table:
-    rows = [("model", meta.model), ("engine", meta.version and f"vLLM {meta.version}"), ("device", meta.device)]
+def _described(meta: EngineMeta) -> Labelled:
+    """What meta.json says of the engine."""
+    rows = [("Model", meta.model), ("Engine", meta.version and f"vLLM {meta.version}"), ("Device", meta.device)]
     if meta.device_bytes is not None:
-        rows.append(("device memory", formatting.binary(meta.device_bytes)))
-    rows += [(name, str(value)) for name, value in meta.options.items()]
-    for name, value in (("prefix caching", meta.prefix_caching), ("async scheduling", meta.asynchronous)):
+        rows.append(("Device memory", formatting.binary(meta.device_bytes)))
+    for name, value in (("Prefix caching", meta.prefix_caching), ("Async scheduling", meta.asynchronous)):
         rows.append((name, None if value is None else "on" if value else "off"))
-    cells = tuple((name, "not said" if value is None else clean(value)) for name, value in rows)
-    return Table("Engine", "what meta.json says", ("", "value"), (False, False), cells)
+    options = ", ".join(f"{name} {value}" for name, value in meta.options.items() if not isinstance(value, bool))
+    rows.append(("Options", options or None))
+    return tuple((name, "not stated" if value is None else clean(value)) for name, value in rows)

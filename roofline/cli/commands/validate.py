@@ -2,64 +2,72 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import formatting
-from roofline.cli.options import hardware_option, own, takes
-from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.options import hardware_option, own, several, takes
+from roofline.cli.output import Output, Result, Rows, by_name
+from roofline.cli.tables import print_answer
 from roofline.documents import envelope
 from roofline.errors import InputError
-from roofline.formatting import percent, plural
-from roofline.text import Table
+from roofline.formatting import about_percent, percent, plural
+from roofline.text import Answer, Table
 
 if TYPE_CHECKING:
     from roofline.measure.validate import Validation
+    from roofline.report.figure import View
 
 _PRINTED = 10  # refusals that are printed one by one
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="validate")(takes()(validate))
+    app.command(name="validate")(takes(figures=("parity", "residuals"), formats=[".html"])(validate))
 
 
 def validate(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Records: .csv or .parquet files, or folders that hold them.")
+        list[str], typer.Argument(metavar="PATH", help="Measurement records: .csv or .parquet files, or folders of them.")
     ],
     hardware: Annotated[
         list[str] | None,
-        hardware_option("Id or YAML file; only records that name it. Default: what each record names."),
+        hardware_option("Use only records of these accelerators. Default: all."),
     ] = None,
-    backend: Annotated[str | None, own("--backend", metavar="NAME", text="Only records of these kernels.")] = None,
+    backend: Annotated[str | None, own("--backend", metavar="NAME", text="Use only records of this kernel library.")] = None,
     max_error: Annotated[
         str | None,
         own(
             "--max-error",
             metavar="E",
-            text="Exit code 1 when the mean absolute error of the estimate (without one: of the bound) is more: 0.5 or 50%.",
+            text="Exit with code 1 if the mean error of the estimate (of the bound, if there is none) exceeds E, such as 0.5.",
         ),
     ] = None,
-    fit: Annotated[str | None, own("--fit", metavar="FILE", text="Estimate by this file, which `calibrate` wrote.")] = None,
+    fit: Annotated[
+        str | None, own("--fit", metavar="FILE", text="Estimate with the fit in FILE, written by `calibrate`.")
+    ] = None,
     serving: Annotated[
-        bool, typer.Option("--serving", help="PATH holds serving points: TPOT at a concurrency, against the closed loop.")
+        bool, typer.Option("--serving", help="Read serving measurements from PATH and compare TPOT at each concurrency.")
     ] = False,
     *,
     out: Output,
 ) -> int:
-    """Compare measured records with predictions: by operator and regime, and which were faster than should be possible.
+    """Compare predictions with measurements.
 
-    A record is joined with the hardware of its `gpu`: shipped, or the hardware.yaml beside it. Rows that are wrong are
-    refused by file and line, and the others are used. measurements/README.md lists the columns, and those that each op needs.
+    Reports errors by operator and by regime (the size and kind of a kernel's work), and measurements that are faster than the
+    bound. Each record is matched with the hardware that its column `gpu` names, which is built in or described by
+    hardware.yaml in the same folder. Invalid rows are skipped and listed by file and
+    line. measurements/README.md describes the columns.
     """
     from roofline.measure.validate import to_dict, validate
     from roofline.measure.validate.serving import validate_serving
 
     limit = _error_limit(max_error) if max_error is not None else None
-    names = tuple(hardware or ())
+    names = tuple(several(hardware))
     validation = validate_serving(paths, names, backend) if serving else validate(paths, names, backend, fit)
     report = to_dict(validation)
     _warn(validation, out)
@@ -70,13 +78,13 @@ def validate(
     passed = limit is None or error <= limit
     document = {**envelope(by_name(validation.inputs)), **report, "max_error": limit, "within_max_error": passed}
 
+    reached = None
+    if limit is not None:
+        within = f"{'within' if passed else 'above'} --max-error {percent(limit)}"
+        reached = f"Mean error of the {judged}: {about_percent(error)}, {within}."
+
     def show() -> None:
-        _show(validation, report)
-        if limit is not None:
-            write_stdout(
-                f"Mean absolute error of the {judged} {percent(error, 1)}: {'within' if passed else 'above'} "
-                f"--max-error {percent(limit, 1)}"
-            )
+        print_answer(replace(_answer(validation, report, reached), passed=passed if limit is not None else None), out.verbosity)
 
     def page() -> str:
         from roofline.predict.engine_command import shell_line
@@ -87,7 +95,12 @@ def validate(
         line = shell_line(("roofline", "validate", *paths, *words, "--output", "validation.html"))
         return validation_page(validation.frame, report, line)
 
-    out.emit(Result(document, lambda: _rows(report), show, {".html": page}))
+    def figures() -> View:
+        from roofline.report.validation_page import first_view
+
+        return first_view(validation.frame, report)
+
+    out.emit(Result(document, lambda: _rows(report), show, {".html": page}, figures))
     return 0 if passed else 1
 
 
@@ -129,7 +142,10 @@ def _rows(report: dict[str, Any]) -> Rows:
     ]
 
 
-def _show(validation: Validation, report: dict[str, Any]) -> None:
+def _answer(validation: Validation, report: dict[str, Any], reached: str | None) -> Answer:
+    """How far predictions are off, by hardware and op; with -v by kernels and regime, counters, and what beat its bound."""
+    from roofline.measure.validate import groups, sentences
+
     left_out = [
         f"{count:,} {what}"
         for count, what in (
@@ -139,38 +155,68 @@ def _show(validation: Validation, report: dict[str, Any]) -> None:
         )
         if count
     ]
-    compared = f"{plural(report['rows'], 'record')} of {plural(len(validation.files), 'file')} compared"
-    write_stdout("; ".join([compared, *left_out]))
-    for hardware in dict.fromkeys(group["hardware"] for group in report["groups"]):
-        print_table(_groups(hardware, [group for group in report["groups"] if group["hardware"] == hardware]))
-    if report["counters"]:
-        print_table(_counters(report["counters"]))
-    write_stdout("")
-    if report["beneath_bound_reasons"]:
-        print_table(_faster_than_bound(report))
-    else:
-        write_stdout("No point was faster than its bound.")
+    names = list(dict.fromkeys(group["hardware"] for group in report["groups"]))
+    some = groups(validation.frame, ("hardware", "op"))
+    listed = sorted(sorted(some, key=lambda group: -group["n"])[:_ROWS], key=some.index)
+    reasons = report["beneath_bound_reasons"]
+    fast = f"{sum(entry['n'] for entry in reasons):,} of {plural(report['rows'], 'record')}: likely because "
+    causes = Counter[str]()
+    for entry in reasons:
+        causes[entry["why"]] += entry["n"]
+    fast += "; ".join(f"{why} ({count:,})" for why, count in causes.most_common(_CAUSES))
+    fast += f"; {len(causes) - _CAUSES} more reasons: -v" if len(causes) > _CAUSES else ""
+    more = len(some) - len(listed)
+    estimated = "; bias: with its sign; in 80 %: inside the interval" if report["overall"]["coverage"] is not None else ""
+    return Answer(
+        title=f"{plural(report['rows'], 'record')} of {plural(len(validation.files), 'file')} compared with predictions",
+        settings=" · ".join([*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []), *left_out]),
+        verdict=" ".join([*([reached] if reached else []), *sentences(report["overall"])]),
+        brief=(_groups(listed, ("hardware", "op") if len(names) > 1 else ("op",)),),
+        details=(
+            *(
+                replace(_groups([group for group in report["groups"] if group["hardware"] == name], _NAMES), title=name)
+                for name in names
+            ),
+            *([_counters(report["counters"])] if report["counters"] else []),
+            *([_faster_than_bound(report)] if reasons else []),
+        ),
+        notes=(
+            ("Error", f"median of |predicted / measured - 1|{estimated}"),
+            ("Faster than bound", fast if reasons else "none"),
+        ),
+        hint=f"{plural(more, 'more row')}, by kernels and regime: -v" if more else "By kernels and regime: -v",
+    )
 
 
-def _groups(hardware: str, groups: list[dict[str, Any]]) -> Table:
-    note = "medians; bound, error: |predicted/measured - 1|; in band: share inside the 80 % interval; faster: beat their bound"
+_ROWS, _CAUSES, _NAMED = 12, 2, 6
+"""Rows, reasons and hardware that are named on one screen."""
+_NAMES = ("op", "kernels", "regime")
+
+
+def _groups(groups: list[dict[str, Any]], names: Sequence[str]) -> Table:
+    """Errors of groups; the columns of the estimate where any has one."""
+    estimated = any(group["estimate"]["median_ape"] is not None for group in groups)
     cells = tuple(
         (
-            group["op"],
-            _kernels(group),
-            group["regime"],
+            *(_kernels(group) if name == "kernels" else str(group[name]) for name in names),
             f"{group['n']:,}",
             formatting.seconds(group["measured_s"]),
-            percent(group["bound"]["median_ape"], 1),
-            percent(group["estimate"]["median_ape"], 1),
-            percent(group["estimate"]["bias"], 1, sign=True),
-            percent(group["coverage"], 1),
+            about_percent(group["bound"]["median_ape"]),
+            *(
+                (
+                    about_percent(group["estimate"]["median_ape"]),
+                    about_percent(group["estimate"]["bias"], sign=True),
+                    about_percent(group["coverage"]),
+                )
+                if estimated
+                else ()
+            ),
             _share(group["beneath_bound"]),
         )
         for group in groups
     )
-    columns = ("op", "kernels", "regime", "n", "measured", "bound", "error", "bias", "in band", "faster")
-    return Table(hardware, note, columns, (*([False] * 3), *([True] * 7)), cells)
+    figures = ("n", "median time", "bound error", *(("error", "bias", "in 80 %") if estimated else ()), "faster")
+    return Table("", "", (*names, *figures), (*([False] * len(names)), *([True] * len(figures))), cells)
 
 
 def _kernels(group: dict[str, Any]) -> str:
@@ -181,9 +227,7 @@ def _kernels(group: dict[str, Any]) -> str:
 
 def _share(value: float) -> str:
     """A share, in which a few of very many do not look like none."""
-    return (
-        "0" if value == 0 else percent(value, 1) if 0.0005 <= value < 0.1 else percent(value, 0) if value >= 0.1 else "<0.1 %"
-    )
+    return "0" if value == 0 else "<0.1 %" if value < 0.0005 else about_percent(value)
 
 
 def _counters(rows: list[dict[str, Any]]) -> Table:

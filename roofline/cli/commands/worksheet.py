@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline import files
+from roofline.cli.help import OUTPUT
 from roofline.cli.options import takes
 from roofline.cli.output import Output, Result, as_csv, write_stdout
-from roofline.cli.tables import print_table
+from roofline.cli.tables import print_answer
 from roofline.documents import envelope
 from roofline.errors import InputError, UnknownNameError
-from roofline.text import Table
+from roofline.text import Answer, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ _FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb"}
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="worksheet")(takes()(worksheet))
+    app.command(name="worksheet")(takes(formats=_FORMATS.values(), tables=False)(worksheet))
 
 
 def worksheet(
@@ -35,30 +36,38 @@ def worksheet(
         str | None,
         typer.Argument(
             metavar="TOPIC",
-            help="transformer, kv-cache, roofline, batching, measured, moe, preemption or serving.",
+            help="Topic: transformer, kv-cache, roofline, batching, measured, moe, preemption or serving.",
             show_default=False,
         ),
     ] = None,
     seed: Annotated[
-        str | None, typer.Option("--seed", metavar="N", help="Which numbers. Default: 0.", show_default=False)
+        str | None, typer.Option("--seed", metavar="N", help="Random seed. Default: 0.", show_default=False)
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option("--seeds", metavar="A..B", help="A class set: a sheet a seed, and key.csv, in the folder that -o names."),
+        typer.Option(
+            "--seeds", metavar="A..B", help="Write one sheet per seed, and an answer key (key.csv), to the folder given by -o."
+        ),
     ] = None,
-    answers: Annotated[bool, typer.Option("--answers", help="With solutions and the usual mistakes.")] = False,
+    answers: Annotated[bool, typer.Option("--answers", help="Include solutions and common mistakes.")] = False,
     form: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help="html, md or notebook. Default: by the suffix of -o, else md."),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Output format: html, md or notebook. Default: set by the suffix of -o, otherwise md.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="The templates of each topic, and no sheet.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the templates of each topic.")] = False,
     *,
     out: Output,
 ) -> int:
-    """A sheet of problems whose answers the toolkit computes; as a page it checks them and says what is off.
+    """Write a problem sheet with computed solutions.
 
-    The same seed and version give the same sheet, everywhere. Example:
-    roofline worksheet kv-cache --seed 7 -o kv-cache.html
+    An .html sheet checks the reader's answers and explains errors. The same seed and version always give the same sheet.
+
+    Example: roofline worksheet kv-cache --seed 7 -o kv-cache.html
     """
     from roofline.teach.worksheets import TOPICS, by_topic, sheet
 
@@ -150,10 +159,20 @@ def _list(topic: str | None, out: Output) -> None:
 
     templates = [template for name in ([topic] if topic is not None else TOPICS) for template in by_topic(name)]
     rows = [{"topic": one.topic, "template": one.id, "minutes": one.minutes} for one in templates]
-    note = f"{len(templates)} problems, about {sum(one.minutes for one in templates)} minutes"
     cells = tuple((one.topic, one.id, str(one.minutes)) for one in templates)
-    table = Table("Templates", note, ("topic", "template", "minutes"), (False, False, True), cells)
-    out.emit(Result({**envelope({}), "templates": rows}, lambda: rows, lambda: print_table(table)))
+    every = Table("", "", ("topic", "template", "minutes"), (False, False, True), cells)
+    by_name: dict[str, list[Any]] = {}
+    for one in templates:
+        by_name.setdefault(one.topic, []).append(one)
+    sums = tuple((name, str(len(some)), str(sum(one.minutes for one in some))) for name, some in by_name.items())
+    answer = Answer(
+        title=f"{len(templates)} problems, about {sum(one.minutes for one in templates)} minutes",
+        brief=(every if topic is not None else Table("", "", ("topic", "problems", "minutes"), (False, True, True), sums),),
+        details=(every,),
+        hint="roofline worksheet TOPIC --seed 7 -o FILE.html" + ("" if topic is not None else "    Every problem: -v"),
+    )
+    show = lambda: print_answer(answer, out.verbosity)  # noqa: E731
+    out.emit(Result({**envelope({}), "templates": rows}, lambda: rows, show))
 
 
 def _data(made: Sheet, *, answers: bool) -> dict[str, Any]:

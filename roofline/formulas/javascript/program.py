@@ -30,7 +30,7 @@ from roofline.formulas.javascript.python_source import (
     written_in,
 )
 from roofline.formulas.javascript.translator import Translator, returning
-from roofline.formulas.javascript.values import Encoder, class_text, fields, literal
+from roofline.formulas.javascript.values import Encoder, class_text, fields, literal, recalled
 
 RUNTIME = Path(__file__).with_name("runtime.js")
 EVALUATED = "evaluated"
@@ -57,10 +57,15 @@ class Program:
     """Translates functions with all that they need.
 
     `natives` maps Python functions and classes to what stands for them in JavaScript: an expression, or `EVALUATED`.
-    `folders` hold the code that may be translated; what is elsewhere and has no native is refused.
+    `folders` hold the code that may be translated; what is elsewhere and has no native is refused. `remembered` are functions
+    and methods that answer equal arguments from memory: their arguments are frozen, their answers never changed, or dicts,
+    which are copied.
     """
 
-    def __init__(self, natives: Mapping[Any, str], folders: Collection[Path] = (_HOME,)) -> None:
+    def __init__(
+        self, natives: Mapping[Any, str], folders: Collection[Path] = (_HOME,), remembered: Collection[Any] = ()
+    ) -> None:
+        self._remembered = {id(function): function for function in remembered}
         self._natives = {id(_key(value)): (value, script) for value, script in natives.items()}
         self._folders = folders
         self._encoder = Encoder(self)
@@ -145,6 +150,10 @@ class Program:
     def ours(self, cls: type) -> bool:
         """Whether a class may be translated."""
         return defined_in(cls, self._folders)
+
+    def remembers(self, function: FunctionType) -> bool:
+        """Whether a function or method answers equal arguments from memory."""
+        return id(function) in self._remembered
 
     def writes(self, function: FunctionType) -> bool:
         """Whether a method is translated with its class."""
@@ -246,6 +255,8 @@ class Program:
         given, body = self.body(function).inside(node.args, statements)
         if id(function) in self._register.cached:
             return f"const {name} = $.memo(({given}) => {{ {body} }});"
+        if self.remembers(function):
+            body = recalled(name or "", node.args, body)
         return f"function{'*' if generates(statements) else ''} {name}({given}) {{ {body} }}"
 
 

@@ -51,9 +51,15 @@ const $ = (() => {
     if (typeof value === "string") return JSON.stringify(value);
     if (typeof value === "number" || typeof value === "boolean") return String(Number(value));
     if (Array.isArray(value)) return `[${value.map(part).join()}]`;
-    if (hasFields(value)) return `${value.constructor.name}(${value.constructor.$fields.map((f) => part(value[f])).join()})`;
+    if (hasFields(value)) {
+      const { name, $fields, $compared = $fields } = value.constructor;
+      return `${name}(${$compared.map((f) => part(value[f])).join()})`;
+    }
     if (value instanceof Set_) return `{${[...value].map(part).sort().join()}}`;
     if (value instanceof Dict) return `{${[...value.data.values()].map(([k, v]) => `${part(k)}:${part(v)}`).sort().join()}}`;
+    return identity(value);
+  };
+  const identity = (value) => {
     if (!names.has(value)) names.set(value, `#${named++}`);
     return names.get(value);
   };
@@ -123,7 +129,7 @@ const $ = (() => {
   }
 
   const iter = (value) => (value !== null && value !== undefined && value[Symbol.iterator] ? value : fail(`${repr(value)} has no items`));
-  const list = (value = []) => [...iter(value)];
+  const list = (value = []) => (Array.isArray(value) ? value.slice() : [...iter(value)]);
   const len = (value) => (value.size === undefined ? value.length : value.size);
   const truthy = (value) => {
     if (value === null || value === undefined || value === false || value === 0 || value === "") return false;
@@ -151,6 +157,10 @@ const $ = (() => {
   const contains = (values, value) => {
     if (typeof values === "string") return values.includes(value);
     if (values instanceof Dict || values instanceof Set_) return values.has(value);
+    if (Array.isArray(values)) {
+      for (let index = 0; index < values.length; index++) if (eq(values[index], value)) return true;
+      return false;
+    }
     return list(values).some((item) => eq(item, value));
   };
 
@@ -297,6 +307,35 @@ const $ = (() => {
     };
   };
 
+  // Functions that answer equal arguments from memory. The key of an object is that of its fields, and is made once.
+  const MOST_RECALLED = 20000, known = new Map();
+  let keys = new WeakMap(), numbers = new Map();
+  const keyOf = (value) => {
+    if (typeof value === "number") return String(value);
+    if (typeof value === "string") return `"${value}"`;
+    if (value === null || value === undefined) return "";
+    if (typeof value === "boolean") return value ? "1" : "0"; // as Python compares them
+    if (Array.isArray(value)) return `[${value.map(keyOf).join()}]`;
+    if (value instanceof Dict) return `{${value.pairs().map(([key, its]) => `${keyOf(key)}:${keyOf(its)}`).join()}}`;
+    let key = keys.get(value);
+    if (key !== undefined) return key;
+    if (!hasFields(value)) return part(value);
+    const text = `${value.constructor.name}(${value.constructor.$fields.map((name) => keyOf(value[name])).join()})`;
+    if (numbers.size > MOST_RECALLED) [keys, numbers] = [new WeakMap(), new Map()];
+    key = numbers.get(text);
+    if (key === undefined) numbers.set(text, (key = `@${recalls++}`));
+    keys.set(value, key);
+    return key;
+  };
+  let recalls = 0;
+  const recall = (name, given, make) => {
+    if (!known.has(name) || known.get(name).size > MOST_RECALLED) known.set(name, new Map());
+    const answers = known.get(name), key = given.length === 1 ? keyOf(given[0]) : given.map(keyOf).join();
+    let answer = answers.get(key);
+    if (answer === undefined) answers.set(key, (answer = make()));
+    return answer instanceof Dict ? new Dict(answer.pairs()) : answer;
+  };
+
   // Texts of numbers: as Python writes them, which rounds halves of the exact value to even.
   const exact = (value, digits) => {
     if (Math.abs(value) >= 1e21) return BigInt(value).toString() + (digits ? `.${"0".repeat(digits)}` : "");
@@ -416,6 +455,13 @@ const $ = (() => {
     for (const name of values) if (!known.includes(name)) fail(`${type.name} has no ${name}`);
     return new type(...known.map((name) => (values.has(name) ? values.get(name) : undefined)));
   };
+  const divmod = (one, other) => [floordiv(one, other), mod(one, other)];
+  const asdict = (value) => {
+    if (Array.isArray(value)) return value.map(asdict);
+    if (value instanceof Dict) return new Dict(value.pairs().map(([key, its]) => [key, asdict(its)]));
+    if (value === null || typeof value !== "object" || !hasFields(value)) return value;
+    return new Dict(value.constructor.$fields.map((name) => [name, asdict(value[name])]));
+  };
   const fieldsOf = (type) => (type.$fields ?? type.constructor.$fields).map((name) => ({ name }));
   const attributes = (type, values) => {
     for (const [name, value] of Object.entries(values)) {
@@ -433,8 +479,8 @@ const $ = (() => {
   const isClass = (value) => value.prototype instanceof Obj || value.prototype instanceof Data;
   const kept = new WeakMap();
   const keep = (object, name, make) => {
-    if (!kept.has(object)) kept.set(object, {});
-    const found = kept.get(object);
+    let found = kept.get(object);
+    if (found === undefined) kept.set(object, (found = {}));
     if (!(name in found)) found[name] = make();
     return found[name];
   };
@@ -475,9 +521,10 @@ const $ = (() => {
   };
 
   // Methods of Python's own types, for a receiver of any of them; of an object of ours its own.
-  const on = (name, ours) => (value, ...given) =>
-    value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Dict) && !(value instanceof Set_) &&
-    typeof value[name] === "function" && !value[Symbol.iterator] ? value[name](...given) : ours(value, ...given);
+  const on = (name, ours) => (value, ...given) => {
+    if (typeof value !== "object" || value === null || value instanceof Dict || Array.isArray(value) || value instanceof Set_) return ours(value, ...given);
+    return typeof value[name] === "function" && !value[Symbol.iterator] ? value[name](...given) : ours(value, ...given);
+  };
   const method = Object.fromEntries(
     Object.entries({
       append: (value, item) => void value.push(item),
@@ -553,8 +600,8 @@ const $ = (() => {
   return {
     SKIP, Obj, Data, Exception, Dict, Set: Set_, classes, functions, constants, fail, hash, iter, list, len, truthy, eq, compare, contains,
     add, sub, mul, div, mod, floordiv, pow, bitor, ior, iadd, bitand, ceilDiv, maximum, minimum, at, put, slice, remove,
-    max: best(1), min: best(-1), sum, sorted, zip, enumerate, range, next, any, all, pairwise, product, reduce, counter, dict, set, memo,
-    abs: (value) => (value < 0 ? -value : Number(value)), round, format, str, repr, int, float, bool, getattr, replace, construct, fieldsOf,
+    max: best(1), min: best(-1), sum, sorted, zip, enumerate, range, next, any, all, pairwise, product, reduce, counter, dict, set, memo, recall,
+    abs: (value) => (value < 0 ? -value : Number(value)), round, format, str, repr, int, float, bool, getattr, Ellipsis: Object.freeze({}), replace, construct, asdict, identity, divmod, fieldsOf,
     attributes, bound, field, keep, lazy, isinstance, revive, method,
     copied: (value) => (Array.isArray(value) ? [...value] : value instanceof Dict ? dict(value) : replace(value, new Dict())),
     fromkeys: (keys, value = null) => new Dict(list(keys).map((key) => [key, value])),

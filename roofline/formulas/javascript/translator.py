@@ -520,6 +520,8 @@ class Translator:
         match node.targets:
             case [ast.Subscript(value=value, slice=index)]:
                 return f"$.remove({self.expression(value)}, {self.expression(index)});"
+        if all(isinstance(target, ast.Name) for target in node.targets):
+            return ""  # of an argument that is not used
         raise self.refused(node)
 
     # Statements

@@ -181,6 +181,9 @@ def class_text(program: Program, cls: type) -> str:
     if known is not None:
         members.append(_constructor(program, cls, known))
         after.append(f"{name}.$fields = {json.dumps(list(known))};")
+        if dataclasses.is_dataclass(cls) and not all(entry.compare for entry in dataclasses.fields(cls)):
+            compared = [entry.name for entry in dataclasses.fields(cls) if entry.compare]
+            after.append(f"{name}.$compared = {json.dumps(compared)};")
     _check_class(program, cls)
     for key, member in _own(cls).items():
         if isinstance(function := underlying(member), FunctionType):
@@ -214,7 +217,6 @@ def _check_class(program: Program, cls: type) -> None:
         params: Any = vars(cls).get("__dataclass_params__")
         refused += ["order=True"] if params and params.order else []
         refused += ["eq=False"] if params and not params.eq else []
-        refused += [f"{entry.name}: compare=False" for entry in dataclasses.fields(cls) if not entry.compare]
     for key, member in vars(cls).items():
         if not isinstance(function := underlying(member), FunctionType):
             refused += [key] if unwrapped(function) is not None else []  # a method with a cache
@@ -282,7 +284,15 @@ def _method(program: Program, key: str, member: object, function: FunctionType) 
             return f'get {key}() {{ {first}return $.keep(this, "{key}", () => {{ {body} }}); }}'
         case classmethod() | staticmethod():
             return f"static {key}({given}) {{ {first}{body} }} {_on_instances(key)}"
+    if program.remembers(function):
+        body = recalled(function.__qualname__, node.args, body)
     return f"{'*' if generates(node.body) else ''}{key}({given}) {{ {first}{body} }}"
+
+
+def recalled(name: str, arguments: ast.arguments, body: str) -> str:
+    """The body of a function that answers equal arguments from memory."""
+    given = ", ".join(parameter.arg for parameter in parameters(arguments))
+    return f"return $.recall({json.dumps(name)}, [{given}], () => {{ {body} }});"
 
 
 def _on_instances(key: str) -> str:
@@ -309,11 +319,13 @@ FUNCTIONS: dict[object, tuple[str, tuple[str, ...] | None]] = {
     any: ("any", _ONE),
     bool: ("bool", _ONE),
     dict.fromkeys: ("fromkeys", _TWO),
+    divmod: ("divmod", _TWO),
     enumerate: ("enumerate", ("iterable", "start")),
     filter: ("filter", _TWO),
     float: ("float", _ONE),
     frozenset: ("set", _ONE),
     getattr: ("getattr", _THREE),
+    id: ("identity", _ONE),
     int: ("int", _ONE),
     len: ("len", _ONE),
     list: ("list", _ONE),
@@ -330,6 +342,7 @@ FUNCTIONS: dict[object, tuple[str, tuple[str, ...] | None]] = {
     type: ("type", _ONE),
     collections.Counter: ("counter", _ONE),
     copy.copy: ("copied", _ONE),
+    dataclasses.asdict: ("asdict", _ONE),
     functools.reduce: ("reduce", _THREE),
     itertools.chain: ("chain", _ANY),
     itertools.pairwise: ("pairwise", _ONE),
@@ -341,10 +354,14 @@ FUNCTIONS: dict[object, tuple[str, tuple[str, ...] | None]] = {
 
 # Expressions rather than functions of the runtime.
 PLAIN: dict[object, str] = {
+    math.atan2: "Math.atan2",
+    ...: "$.Ellipsis",
     math.ceil: "Math.ceil",
     math.exp: "Math.exp",
+    math.expm1: "Math.expm1",
     math.floor: "Math.floor",
     math.isfinite: "Number.isFinite",
+    math.log1p: "Math.log1p",
     math.isinf: "((x) => Math.abs(x) === Infinity)",
     math.sqrt: "Math.sqrt",
     ord: "((letter) => letter.codePointAt(0))",

@@ -249,6 +249,8 @@ def _family(family: Family) -> list[str]:
         lines.append(f"held_out: {_mapping({'rows': str(held.rows), 'shapes': str(held.shapes), **figures})}")
     lines.append(f"bands: {_mapping({_text(name): f'[{low:.4f}, {high:.4f}]' for name, (low, high) in family.bands.items()})}")
     lines.append(f"range: {_mapping({name: f'[{low:.12g}, {high:.12g}]' for name, (low, high) in family.range.items()})}")
+    if family.worlds:
+        lines += [f"worlds: {list(family.worlds)}", f"per_doubling: {family.per_doubling:.3f}"]
     return lines
 
 
@@ -300,7 +302,10 @@ def steps_yaml(steps: EngineSteps) -> str:
         f"versions: [{', '.join(_text(version) for version in steps.versions)}]",
         f"fitted: {steps.fitted.isoformat()}",
         f"rows: {steps.rows}",
-        *(f"{name}: {quantity(getattr(steps, name), 's')}" for name in ("step", "sequence", "rank", "experts", "stage")),
+        *(
+            f"{name}: {quantity(getattr(steps, name), 's')}"
+            for name in ("step", "sequence", "rank", "experts", "stage", "eager")
+        ),
         f"hidden: {steps.hidden:.4g}",
         f"routing_skew: {steps.routing_skew:.4g}",
         *(["fused_quantization: true # published fp8 throughput needs it; the points are bf16"] * steps.fused_quantization),

@@ -78,6 +78,7 @@ def fit(key: str, forms: Sequence[KernelForm], rows: Kernels) -> Fitting:
         if _off(estimate, train) < _off(unseen_estimate, train):
             solution, form, unseen_estimate = fallback, simple, estimate
     bands = _bands(train, unseen_estimate)
+    worlds = tuple(sorted({int(world) for world in train.worlds})) if "world" in train.ranges else ()
     family = Family(
         form=form.name,
         parameters=solution.parameters,
@@ -87,6 +88,8 @@ def fit(key: str, forms: Sequence[KernelForm], rows: Kernels) -> Fitting:
         held_out=_errors(form, test, solution.parameters, bands) if test else None,
         bands=bands,
         range=train.ranges,
+        worlds=worlds,
+        per_doubling=_per_doubling(form, train, bands["all"]) if len(worlds) > 1 else 0.0,
     )
     return Fitting(key, family, form, solution.factors, train, test)
 
@@ -199,6 +202,35 @@ def regimes(rows: Kernels, estimate: Array) -> Array:
         names = np.array(list(inside))
         names_by_part.append(names[np.argmax(np.stack(np.broadcast_arrays(*inside.values(), some)[:-1]), axis=0)])
     return np.concatenate(names_by_part)
+
+
+def worlds_left_out(form: KernelForm, rows: Kernels) -> Iterator[tuple[int, Array, Array]]:
+    """Collectives of each number of ranks, estimated by a fit to those of the others.
+
+    Args:
+        form: it is fitted anew each time, from its own first values.
+        rows: collectives of two numbers of ranks or more.
+
+    Yields:
+        The number of ranks; whether each row is of it, shape [rows]; the estimates of those rows in seconds.
+    """
+    for world in sorted(set(rows.worlds.tolist())):
+        unseen = rows.worlds == world
+        values = solve_family(form, rows.of(~unseen), form.starts(), _MAX_ROWS // 2).parameters
+        yield int(world), unseen, rows.of(unseen).predicted(form, values)
+
+
+def _per_doubling(form: KernelForm, rows: Kernels, band: tuple[float, float]) -> float:
+    """`Family.per_doubling`: what the band misses, in squares, to hold 80 % of a number of ranks that was left out, over the
+    doublings to the nearest other; the root of the mean square over those numbers."""
+    import numpy as np
+
+    own, missing = float(np.log(band[1] / band[0]) / 2), []
+    for world, unseen, estimate in worlds_left_out(form, rows):
+        reach = np.quantile(np.abs(np.log(rows.measured[unseen] / estimate)), QUANTILES[1] - QUANTILES[0])
+        doublings = np.abs(np.log2(rows.worlds[~unseen] / world)).min()
+        missing.append(max(reach**2 - own**2, 0.0) / doublings**2)
+    return float(np.sqrt(np.mean(missing)))
 
 
 def _errors(form: KernelForm, test: Kernels, values: Values, bands: dict[Regime, tuple[float, float]]) -> HeldOut:
@@ -329,6 +361,13 @@ class Kernels:
         import numpy as np
 
         return np.concatenate([part.frame["latency_us"].to_numpy(dtype=float) * 1e-6 for part in self.parts])
+
+    @cached_property
+    def worlds(self) -> Array:
+        """The number of ranks of each row, shape [rows]; NaN where the op has none."""
+        import numpy as np
+
+        return np.concatenate([part.frame["world"].to_numpy(dtype=float) for part in self.parts])
 
     @cached_property
     def shapes(self) -> list[str]:

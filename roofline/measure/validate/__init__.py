@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.formatting import percent
+from roofline.formatting import about_percent, percent
 from roofline.measure.records.columns import COLUMNS
 from roofline.measure.records.read import Refusal, read
 from roofline.measure.validate.predict import Library, predict
@@ -18,7 +18,7 @@ from roofline.specs.library import Input, load_fit
 if TYPE_CHECKING:
     import pandas as pd
 
-_GROUP = ("hardware", "op", "dtype", "backend", "regime")
+GROUP = ("hardware", "op", "dtype", "backend", "regime")
 _REGIMES = ("<15 us", "15-100 us", ">100 us", "m<=64", "m 65-512", "m>512")
 _MAX_LISTED = 1000  # of those beneath the bound that are listed one by one
 _NUM_WORST = 20
@@ -160,20 +160,38 @@ def _figures(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def groups(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def sentences(figures: dict[str, Any]) -> list[str]:
+    """Return how far the estimates and the bounds of a group of rows are off, a sentence each.
+
+    Args:
+        figures: `overall` of a validation's document, or one of its groups.
+    """
+    estimate, bound = figures["estimate"], figures["bound"]
+    lines = []
+    if estimate["median_ape"] is not None:
+        mean, bias = about_percent(estimate["mape"]), about_percent(estimate["bias"], sign=True)
+        lines.append(
+            f"Median error of the estimate: {about_percent(estimate['median_ape'])} (mean {mean}, bias {bias}); "
+            f"{about_percent(figures['coverage'])} of the measurements lie in its 80 % interval."
+        )
+    return [*lines, f"Median error of the bound: {about_percent(bound['median_ape'])}."]
+
+
+def groups(frame: pd.DataFrame, by: Sequence[str] = GROUP) -> list[dict[str, Any]]:
     """The figures of each group of rows with the same hardware, op, dtype, backend and regime.
 
     Args:
         frame: a `Validation.frame`.
+        by: columns whose values a group has in common.
 
     Returns:
-        One dictionary per group: the five names, `n` rows, errors of bound and estimate (`errors`), the `coverage` of the
+        One dictionary per group: the names, `n` rows, errors of bound and estimate (`errors`), the `coverage` of the
         estimate's interval, the medians `bound_s` and `measured_s` in seconds and of their `ratio` (measured over bound),
         the share of rows within 10 and 25 % of the bound and beneath it, and the number of `unexplained` rows.
     """
     return [
-        {**dict(zip(_GROUP, keys, strict=True)), **_figures(rows), "kv_dtypes": sorted(set(rows["kv_dtype"]) - {""})}
-        for keys, rows in frame.groupby(list(_GROUP), sort=True, observed=True)
+        {**dict(zip(by, keys, strict=True)), **_figures(rows), "kv_dtypes": sorted(set(rows["kv_dtype"]) - {""})}
+        for keys, rows in frame.groupby(list(by), sort=True, observed=True)
     ]
 
 
@@ -301,8 +319,8 @@ def reasons(frame: pd.DataFrame) -> pd.Series:
     cases: list[tuple[Any, str]] = [
         (ratio >= 1, ""),
         (ratio < 1 / _OTHER_UNIT, "over 100 times too fast: latency_us or a dimension in another unit"),
-        (from_memory & (share <= 1), "all its bytes fit in the L2 cache, which was not flushed"),
-        (from_memory & (share <= 4), "a part of its bytes fits in the L2 cache, which was not flushed"),
+        (from_memory & (share <= 1), "all bytes of the record fit in the L2 cache, which was not flushed"),
+        (from_memory & (share <= 4), "a part of the record's bytes fits in the L2 cache, which was not flushed"),
         (composed & (frame["measured_s"] >= frame["floor_s"]), "activations stayed in a cache from one operator to the next"),
         (in_switch, "a switch that sums what passes it sends less than a ring"),
         (

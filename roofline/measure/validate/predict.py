@@ -17,7 +17,7 @@ from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, by_driver_name, load_hardware
+from roofline.specs.library import Input, by_driver_name, find, load_hardware
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,9 @@ class Library:
     def _of_id(self, gpu: str) -> Hardware | RooflineError:
         if gpu not in self._shipped:
             try:
-                self._shipped[gpu] = self._load(by_driver_name(gpu) or gpu)
+                name = by_driver_name(gpu) or gpu
+                find("hardware", name, abbreviated=False)  # a record of an "h800" need not be of the card whose id begins so
+                self._shipped[gpu] = self._load(name)
             except RooflineError as error:
                 self._shipped[gpu] = error
         return self._shipped[gpu]

@@ -27,11 +27,11 @@ Basis = Literal["measured", "transferred", "prior", "given"]
 CERTAINTY: tuple[Basis, ...] = ("given", "prior", "transferred", "measured")
 """From what says least about a card to what says most."""
 BASIS_TEXTS = {
-    "given": "at the given shares of peak and bandwidth",
-    "prior": "no measurements: a prior from other vendors' cards",
-    "transferred": "transferred from other cards",
+    "given": "from the given MFU and MBU",
+    "prior": "from typical efficiencies of other vendors' accelerators; no accelerator of this vendor was measured",
+    "transferred": "transferred from kernels measured on other accelerators",
 }
-"""What is said of an estimate that does not rest on this card's measurements."""
+"""What is said of an estimate that does not rest on measurements of this accelerator."""
 _LAUNCHED_LIKE = "rmsnorm"
 """The family whose launch stands for that of a kernel that was not measured: a small one."""
 MOST_HIDDEN = 2e-6
@@ -333,6 +333,17 @@ def beyond(fitted: Fitted, operators: Operators) -> dict[str, Expr]:
     return doublings
 
 
+def from_measured_world(fitted: Fitted, operators: Operators) -> Expr:
+    """Return the doublings between a collective's number of ranks and the nearest one that was measured; 0: measured."""
+    world, nearest = next(iter(operators.values())).dims().get("world"), None
+    if world is None or not fitted.family.worlds:
+        return 0
+    for measured in fitted.family.worlds:
+        away = log2(maximum(world / measured, measured / world))
+        nearest = away if nearest is None else minimum(nearest, away)
+    return nearest
+
+
 def interval_factors(
     op: str, fitted: Fitted, operators: Operators, seconds: Expr, spread: Spread, *, other_backends: bool, hosts: float = 0.0
 ) -> tuple[Expr, Expr]:
@@ -357,6 +368,7 @@ def interval_factors(
     faster, slower = weights_alone(op, fitted, operators)
     origin = 0.0 if slower and fitted.origin == "other formats" else _origin(fitted, allowance)
     extra = origin**2 + (spread.doubling * doublings) ** 2
+    extra = extra + (fitted.family.per_doubling * minimum(from_measured_world(fitted, operators), MOST_DOUBLINGS)) ** 2
     if other_backends:
         extra = extra + allowance.backend**2
     return math.e ** -_widened(-low, extra + faster**2), math.e ** _widened(high, extra + slower**2 + hosts**2)

@@ -88,6 +88,9 @@ class KernelForm:
     """One sentence: what is timed and how it is modelled."""
     parameters: tuple[Parameter, ...]
     terms: Callable[[Operators, Chip, Conditions, Values], dict[str, Expr]]
+    overlapping: tuple[str, ...] = ()
+    """Terms that run at the same time, or of which one is chosen; `total` is the sum of the others and of what these take
+    together."""
     transfer: Callable[[Values, Chip, Chip], dict[str, float]] | None = None
     """From the values of one chip to those of another of which nothing was measured; None: as they are."""
     formats: tuple[str, ...] = ()
@@ -113,6 +116,31 @@ class KernelForm:
     def starts(self) -> dict[str, float]:
         """Return the value of each parameter from which a fit starts."""
         return {parameter.name: parameter.start for parameter in self.parameters}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkGrid:
+    """How a form takes a kernel's work to be dealt out to the compute units. Plain numbers."""
+
+    kind: str
+    """`tiles` of a product's outputs, or `thread blocks` of attention."""
+    rows: float
+    """Of a tile; of a thread block query rows."""
+    columns: float
+    """Of a tile; of a thread block keys that it goes through."""
+    count: float
+    """All of them, parts of a split included."""
+    split: float = 1
+    """Parts into which the length of the dot products (tiles) or the keys of a sequence (thread blocks) are divided."""
+    units: float
+    """Compute units: SMs, CUs, cores."""
+    used: float = 1.0
+    """Share of the rows and columns of all tiles that are outputs: the rest lies beyond the edges."""
+
+    @property
+    def waves(self) -> float:
+        """Tiles or blocks per compute unit."""
+        return self.count / self.units
 
 
 # chip: The datasheet figures that forms use, in base units.
@@ -214,6 +242,7 @@ SHARES = KernelForm(
         Parameter("link", "1", "fraction of the link's bandwidth", 0.7, 0.05, 1.0),
     ),
     terms=_share_terms,
+    overlapping=("compute", "memory"),
 )
 """The prior of what no fit is of: shares that kernels of measured cards reach. They say nothing of tiles or compute units."""
 
@@ -228,5 +257,6 @@ CEILINGS = KernelForm(
         Parameter("memory", "1", "fraction of the bandwidth of memory or link", 0.7, 0.01, 1.5),
     ),
     terms=_ceiling_terms,
+    overlapping=("compute", "memory"),
 )
 """The three-parameter roofline: a launch, and ceilings that are fractions of the datasheet's. Other forms have to beat it."""

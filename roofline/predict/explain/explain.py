@@ -1,37 +1,36 @@
-"""Explain a quantity or an operator: its formula in symbols, the numbers put in, the value, the source.
+"""Explain a quantity, a time or an operator: its formula in symbols, the numbers put in, the value, the source.
 
 Formulas come from the same operators and the same graph as the numbers of `analyze`, built with symbols; the value is
-that of the formula.
+that of the formula, and of times that of `analyze` to the last digit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import isclose
-from typing import Any
+from os import PathLike
+from typing import Any, Unpack
 
 import sympy
 
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
-from roofline.cost import FIELDS, Cost
+from roofline.cost import FIELDS, ZERO, Cost
+from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
-from roofline.formulas.closed_forms import ridge_point
-from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
-from roofline.graph.build import CANONICAL, build
-from roofline.numeric import Expr
+from roofline.formulas.symbolic import Values, label, quantity, symbol, symbolic_precision
+from roofline.graph.build import build
 from roofline.operators.base import Operator
-from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.batch_limits import critical_batch_linear
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.drafts import resolve
-from roofline.predict.explain.cache_formulas import break_even_link, kv_bytes_per_token, max_batch, max_context
+from roofline.predict.explain import memory_formulas, rate_formulas, roofline_formulas, speculation_formulas
 from roofline.predict.explain.explanation import (
     MEMORY_TRAFFIC,
+    ROOFLINE,
     WORK,
     Explanation,
     bound,
@@ -40,33 +39,123 @@ from roofline.predict.explain.explanation import (
     peak,
     total,
     traffic,
-    unit,
 )
-from roofline.predict.explain.speculation_formulas import SPECULATIVE
-from roofline.predict.explain.symbolic_request import SymbolicRequest
-from roofline.predict.options import ALL, keywords
+from roofline.predict.explain.symbolic_request import SymbolicRequest, any_hardware, short_cost
+from roofline.predict.explain.time_formulas import WORDS, kernel_estimate, operator_bound, time
+from roofline.predict.operator_query import OperatorQuery, symbols_of
+from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.request import ResolvedRequest, prepare
-from roofline.specs.deployment import Deployment
-from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
+from roofline.predict.speculation import Speculation
+from roofline.specs.deployment import Conventions
+from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, decode, prefill
 
-_ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'
-_SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What can be explained besides the operators."""
+
+    group: str
+    about: str
+    explain: Callable[..., Explanation]
+    """Of the request in symbols and the name of a step; of what is timed also of "bound", "floor", "estimate" or ""."""
+    timed: bool = False
+    """Whether it has a bound, a floor and an estimate."""
+    needs_hardware: bool = True
+
+
+def _time(name: str) -> Callable[..., Explanation]:
+    return lambda symbolic, phase, word="": time(symbolic, name, word)
+
+
+def _speculative(name: str) -> Callable[..., Explanation]:
+    maker: Callable[[Speculation], Explanation] = getattr(speculation_formulas, name)
+
+    def make(symbolic: SymbolicRequest, phase: str) -> Explanation:
+        del phase
+        if symbolic.speculation is None:
+            raise InputError(f"{name} is of speculative decoding: give --num-speculative-tokens, --acceptance and a draft")
+        return maker(symbolic.speculation)
+
+    return make
+
+
+_TIMES, _RATES, _MEMORY, _ROOFLINE = "times", "rates and cost", "memory", "roofline"
+_PARALLEL, _PREEMPTION, _DRAFTS = "parallelism", "preemption", "speculative decoding"
+QUANTITIES: dict[str, Quantity] = {
+    "ttft": Quantity(_TIMES, "time to first token", _time("ttft"), timed=True),
+    "tpot": Quantity(_TIMES, "time per output token", _time("tpot"), timed=True),
+    "e2e": Quantity(_TIMES, "from the request to its last token (--output-len)", _time("e2e"), timed=True),
+    "prefill": Quantity(_TIMES, "time of the prefill step", _time("prefill"), timed=True),
+    "decode": Quantity(_TIMES, "time of the decode step", _time("decode"), timed=True),
+    "mixed": Quantity(_TIMES, "time of a mixed step (--segments)", _time("mixed"), timed=True),
+    "decode_floor": Quantity(_TIMES, "streamed weights at batch 1 over bandwidth", roofline_formulas.decode_floor),
+    "tokens_per_s": Quantity(_RATES, "output tokens per second of the batch", rate_formulas.tokens_per_s, timed=True),
+    "requests_per_s": Quantity(_RATES, "QPS: batch over E2E (--output-len)", rate_formulas.requests_per_s, timed=True),
+    "cost_per_million_input_tokens": Quantity(
+        _RATES, "cost of a million prompt tokens (--price FILE)", rate_formulas.input_cost, timed=True
+    ),
+    "cost_per_million_output_tokens": Quantity(
+        _RATES, "cost of a million output tokens (--price FILE)", rate_formulas.output_cost, timed=True
+    ),
+    "cost_per_million_tokens": Quantity(
+        _RATES,
+        "cost of a million tokens, prompts and output (--output-len, --price FILE)",
+        rate_formulas.total_cost,
+        timed=True,
+    ),
+    "parameters": Quantity(_MEMORY, "parameters of the language model", memory_formulas.parameters, needs_hardware=False),
+    "weight_bytes": Quantity(_MEMORY, "weights per device", memory_formulas.weight_bytes, needs_hardware=False),
+    "kv_bytes_per_token": Quantity(
+        _MEMORY, "KV cache of one more token", memory_formulas.kv_bytes_per_token, needs_hardware=False
+    ),
+    "state_bytes_per_sequence": Quantity(
+        _MEMORY, "recurrent state of a sequence", memory_formulas.state_bytes_per_sequence, needs_hardware=False
+    ),
+    "max_batch": Quantity(_MEMORY, "largest batch that fits", memory_formulas.max_batch),
+    "max_context": Quantity(_MEMORY, "longest context that fits", memory_formulas.max_context),
+    "arithmetic_intensity": Quantity(_ROOFLINE, "FLOP per byte of a step", roofline_formulas.intensity, needs_hardware=False),
+    "ridge_point": Quantity(_ROOFLINE, "peak over bandwidth", roofline_formulas.ridge_point),
+    "critical_batch": Quantity(
+        _ROOFLINE, "batch at which the linear layers become compute-bound", roofline_formulas.critical_batch
+    ),
+    "critical_tp": Quantity(
+        _PARALLEL, "tensor-parallel size at which the links take as long as the divided work", roofline_formulas.critical_tp
+    ),
+    "break_even_link": Quantity(_PREEMPTION, "link at which swap equals recompute", memory_formulas.break_even_link),
+    "tokens_per_round": Quantity(_DRAFTS, "expected tokens per round", _speculative("tokens_per_round"), needs_hardware=False),
+    "accepted_share": Quantity(
+        _DRAFTS, "drafted tokens that are accepted", _speculative("accepted_share"), needs_hardware=False
+    ),
+    "speculative_tpot": Quantity(_DRAFTS, "a round over its tokens", _speculative("speculative_tpot")),
+    "break_even_acceptance": Quantity(_DRAFTS, "acceptance from which drafts pay", _speculative("break_even_acceptance")),
+}
+"""What can be explained besides the operators, in the order in which it is listed."""
 
 
 @keywords(*ALL)
-def explain(model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any) -> Explanation:
-    """Explain a quantity or an operator: its formula in symbols and with numbers.
+def explain(
+    model: str | Model,
+    subject: str,
+    hardware: str | Hardware | None = None,
+    *,
+    price: str | PathLike[str] | None = None,
+    **options: Unpack[AnalyzeOptions],
+) -> Explanation:
+    """Explain a quantity, a time or an operator: its formula in symbols and with numbers.
 
     Args:
         model: a shipped id, the path of a file, or a loaded model.
-        subject: a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
+        subject: a quantity (`tpot`, `kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
+            After a time, a rate or an operator may stand `bound`, `floor` or `estimate`: "tpot bound".
         hardware: a shipped id, the path of a file, or loaded hardware; where the subject does not depend on it, None will do.
+        price: a file of prices; None: the dated ranges that are shipped.
         **options: those of `analyze`. An operator is that of decode unless `phase` or `segments` say otherwise.
 
     Returns:
-        The explanation. Numbers are of one device of the fullest pipeline stage, batches of the whole deployment.
+        The explanation. Numbers are of one device of the fullest pipeline stage, batches of the whole deployment; a time is the
+        estimate where there is one, else the bound.
 
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a quantity without a closed form for these options.
@@ -74,23 +163,40 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     >>> result = explain("llama-3.1-8b", "kv_bytes_per_token")
     >>> result.formula, result.substituted, result.value
     ('2·L·n_kv·d_head·b_kv', '2·32·8·128·2', 131072)
+    >>> explain("llama-3.1-8b", "tpot bound", "a100-sxm-80gb").substituted
+    '15.16 GB / 2.039 TB/s'
     """
     loaded = model if isinstance(model, Model) else load_model(model, options.pop("assume", None))[0]
-    if subject in _NEED_HARDWARE and hardware is None:
+    name, word = _words(subject)
+    known = QUANTITIES.get(name)
+    if hardware is None and (known.needs_hardware if known is not None else word):
         msg = f"{subject} depends on the hardware: name one with --hardware"
         raise InputError(msg)
-    request, speculation = resolve(loaded, hardware if hardware is not None else _any_hardware(), **options)
-    if subject in SPECULATIVE:
-        if speculation is None:
-            raise InputError(f"{subject} is of speculative decoding: give --num-speculative-tokens, --acceptance and a draft")
-        result = SPECULATIVE[subject](speculation)
+    if word and known is not None and not known.timed:
+        raise InputError(f"{name} is one number, without a bound, a floor or an estimate: leave out {word!r}")
+    request, speculation = resolve(loaded, hardware if hardware is not None else any_hardware(), **options)
+    symbolic = SymbolicRequest(request, speculation, price)
+    # of both phases an operator is that of decode if it is in both
+    phases = tuple(reversed([step for step, _ in request.workload.steps]))
+    if known is None:
+        result = _operator(symbolic, name, phases, word)
+    elif known.timed:
+        result = known.explain(symbolic, phases[0], word)
     else:
-        # of both phases an operator is that of decode if it is in both
-        phases = tuple(reversed([name for name, _ in request.workload.steps]))
-        symbolic = SymbolicRequest(request)
-        result = QUANTITIES[subject](symbolic, phases[0]) if subject in QUANTITIES else _operator(symbolic, subject, phases)
+        result = known.explain(symbolic, phases[0])
         _agrees(result, request)
-    return replace(result, assumptions=(*request.assumptions, *result.assumptions))
+    about = result.about or (known.about if known is not None else "")
+    return replace(result, about=about, assumptions=(*request.assumptions, *result.assumptions))
+
+
+def _words(subject: str) -> tuple[str, str]:
+    """A name, and which of its times is meant.
+
+    >>> _words("tpot"), _words("layers/mlp/down_proj  estimate")
+    (('tpot', ''), ('layers/mlp/down_proj', 'estimate'))
+    """
+    *names, last = subject.split() or [""]
+    return (" ".join(names), last) if names and last in WORDS else (subject.strip(), "")
 
 
 def _agrees(result: Explanation, request: ResolvedRequest) -> None:
@@ -117,7 +223,7 @@ def subjects(model: str | Model) -> tuple[str, ...]:
         roofline.errors.RooflineError: an unknown model, or a file that is not what it should be.
     """
     loaded = model if isinstance(model, Model) else load_model(model)[0]
-    return (*QUANTITIES, *SPECULATIVE, *_paths(SymbolicRequest(prepare(loaded, _any_hardware())), ("decode", "prefill")))
+    return (*QUANTITIES, *_paths(SymbolicRequest(prepare(loaded, any_hardware())), ("decode", "prefill")))
 
 
 def explain_step(request: ResolvedRequest) -> list[tuple[str, Explanation]]:
@@ -145,39 +251,25 @@ def _paths(symbolic: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(path for graph in graphs for path in graph))
 
 
-@cache
-def _any_hardware() -> Hardware:
-    """Stands in where no hardware is given: multiplies every format; its figures reach no result."""
-    rate, size = {"value": "1 TFLOP/s", "source": "none"}, {"value": "1 TB", "source": "none"}
-    accelerator = Accelerator(
-        schema_version=1,
-        kind="accelerator",
-        name="any",
-        title="any hardware",
-        vendor="",
-        architecture="",
-        peak_flops=dict.fromkeys(MATRIX_DTYPES, rate),
-        vector_flops=rate,
-        memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},
-        links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),
-        sources={"none": {"title": "none"}},
-    )
-    return Hardware(accelerator)
-
-
-def _operator(symbolic: SymbolicRequest, path: str, phases: tuple[str, ...]) -> Explanation:
-    """One operator of the first of these phases that has it."""
+def _operator(symbolic: SymbolicRequest, path: str, phases: tuple[str, ...], word: str) -> Explanation:
+    """One operator of the first of these phases that has it, or one of its times."""
     for phase in phases:
         if path in _paths(symbolic, (phase,)):
+            if word == "floor":
+                raise InputError(f"a floor is of a whole step: {path} has a bound and an estimate")
+            if word:
+                return (operator_bound if word == "bound" else kernel_estimate)(symbolic, path, phase)
             return _explained(symbolic, path, phase, symbolic.own_graph(phase)[path][0])
-    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *SPECULATIVE, *_paths(symbolic, phases)))
+    raise UnknownNameError(
+        "quantity or operator", path, (*QUANTITIES, *_paths(symbolic, phases)), "`roofline explain MODEL` lists them."
+    )
 
 
 def _explained(symbolic: SymbolicRequest, path: str, phase: str, operator: Operator) -> Explanation:
     """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
     source = _source_of(type(operator))
     cost = symbolic.cost(operator) * symbolic.repeat(path)
-    parts = _parts(symbolic, cost, source)
+    parts = roofline_formulas.fields(symbolic.values, cost, source)
     moved = [name for name in MEMORY_TRAFFIC if name in parts]
     values = {total(name): part.value for name, part in parts.items()}
     if len(moved) > 1:
@@ -189,9 +281,9 @@ def _explained(symbolic: SymbolicRequest, path: str, phase: str, operator: Opera
     # what makes entries of several tokens does nothing in most steps of decode, and has no intensity there
     if worked and any(parts[name].value for name in moved):
         done = intensity(worked, moved[0])
-        listed.append(explanation("arithmetic_intensity", done, values, unit="FLOP/byte", source=_ROOFLINE))
+        listed.append(explanation("arithmetic_intensity", done, values, unit="FLOP/byte", source=ROOFLINE))
     if "link_bytes" not in parts:  # what a link takes depends on how it joins the devices: analyze names it
-        listed += _times_of(symbolic, operator, values, moved)
+        listed += _times_of(symbolic.request.hardware, operator, values, moved)
     in_bytes = [part for part in listed if part.unit == "bytes"]
     main = parts.get("matrix_flops") or (in_bytes[-1] if in_bytes else listed[0])
     legend = {entry[0]: entry for part in listed for entry in part.legend}
@@ -199,13 +291,12 @@ def _explained(symbolic: SymbolicRequest, path: str, phase: str, operator: Opera
     return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
 
 
-def _times_of(symbolic: SymbolicRequest, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
+def _times_of(hardware: Hardware, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
     """The time that each resource is busy, and the longest of them, which is the bound; none without hardware.
 
     `values` are those of the totals, of which `moved` names the one that crosses the bus of device memory.
     """
-    hardware = symbolic.request.hardware
-    if hardware.accelerator is _any_hardware().accelerator:
+    if hardware.accelerator is any_hardware().accelerator:
         return []
     peaks = {
         "matrix_flops": hardware.peak(matrix_dtype(operator, hardware)),
@@ -216,154 +307,70 @@ def _times_of(symbolic: SymbolicRequest, operator: Operator, values: Values, mov
     if not used:
         return []
     known = {**values, **{peak(name): rate for name, rate in used.items()}}
-    return [explanation("time_bound", bound(used), known, unit="s", source=_ROOFLINE)]
+    return [explanation("time_bound", bound(used), known, unit="s", source=ROOFLINE)]
 
 
-def _parts(symbolic: SymbolicRequest, cost: Cost, source: str) -> dict[str, Explanation]:
-    """Every field of a cost that is not 0."""
-    expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
-    return {
-        name: explanation(name, expr, symbolic.values, unit=unit(name), source=source)
-        for name, expr in expressions.items()
-        if expr != 0
-    }
+def explain_shape(
+    query: OperatorQuery, values: Mapping[str, Any], precision: Precision, conventions: Conventions, hardware: Hardware
+) -> tuple[Explanation, ...]:
+    """Return the formulas of one operator at a shape: FLOP, bytes, matrix FLOP per byte, and the bound where nothing is sent.
+
+    Args:
+        query: the operator, with what makes it from values of its dimensions.
+        values: numbers by dimension.
+        precision: formats of weights, activations and the KV cache.
+        conventions: what is counted, where there is a choice.
+        hardware: its peaks and bandwidth.
+    """
+    formats, known = symbolic_precision(precision)
+    symbols = symbols_of(query)
+    shape: dict[str, Any] = {}
+    for place, entry in enumerate(query.dimensions):
+        shape[entry.name] = value = values[entry.name]
+        plain = isinstance(value, bool) or not isinstance(value, int) or value in (0, entry.default)
+        if plain or entry.name == "kv_len" or (entry.name == "q_len" and value == 1):
+            continue  # structure: what is absent, or one
+        named, (base, _, index) = symbols.get(entry.name), entry.name.partition("_")
+        latex = rf"{base}_{{\mathrm{{{label(index)}}}}}" if index else base
+        made = symbol(named) if named else quantity(entry.name, latex, "", entry.meaning, order=place / 100)
+        shape[entry.name], known[made] = made, value
+    numbers = query.make(values, precision, conventions)
+    # which experts are met has a closed form for equally popular ones alone
+    operators = query.make(shape, formats, conventions.model_copy(update={"routing_skew": 0.0}))
+    if conventions.routing_skew:
+        operators = {name: _meeting(operator, numbers[name], known) for name, operator in operators.items()}
+    cost = sum((short_cost(operator.cost()) for operator in operators.values()), ZERO)
+    if len(operators) > 1:
+        fields = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+        cost = Cost(**{name: sympy.factor_terms(sympy.expand(expr)) if expr.is_Add else expr for name, expr in fields.items()})
+    first = next(iter(operators.values()))
+    source = _source_of(type(first))
+    parts = roofline_formulas.fields(known, cost, source)
+    moved = [name for name in MEMORY_TRAFFIC if name in parts]
+    totals = {total(name): part.value for name, part in parts.items()}
+    if len(moved) > 1:
+        parts["bytes"] = explanation("bytes", traffic(moved), totals, unit="bytes", source=source)
+        totals[total("bytes")], moved = parts["bytes"].value, ["bytes"]
+    listed = list(parts.values())
+    worked = [name for name in WORK if name in parts][:1]  # the ridge is of matrix FLOP
+    if worked and moved and parts[moved[0]].value:
+        name = "matrix_intensity" if worked == ["matrix_flops"] else "arithmetic_intensity"
+        listed.append(explanation(name, intensity(worked, moved[0]), totals, unit="FLOP/byte", source=ROOFLINE))
+    if len(operators) == 1 and "link_bytes" not in parts:
+        listed += _times_of(hardware, numbers[""], totals, moved)
+    return tuple(listed)
+
+
+def _meeting(operator: Operator, numbers: Operator, known: Values) -> Operator:
+    """An operator in symbols whose experts met are a symbol too, with the number that they are."""
+    if not (isinstance(operator, GroupedGemm) and isinstance(numbers, GroupedGemm)):
+        return operator
+    met = quantity("E_met", r"E_{\mathrm{met}}", "experts", "different experts that the tokens meet")
+    known[met] = numbers.cost().weight_bytes * numbers.held / numbers.held_bytes
+    return replace(operator, distinct=met)
 
 
 def _source_of(operator: type[Operator]) -> str:
     """The reference in an operator's docstring."""
     match = re.search(r"Sources?(?: of [^:]*)?: (.*?)(?:\n\s*\n|\Z)", operator.__doc__ or "", re.DOTALL)
     return " ".join(match[1].split()) if match else ""
-
-
-def _intensity(symbolic: SymbolicRequest, phase: str) -> Explanation:
-    """All FLOP over all bytes of a step."""
-    graph = symbolic.own_graph(phase)
-    totals = {name: symbolic.total(graph, _field(symbolic, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
-    parts = _parts(symbolic, Cost(**totals), "derived: the sum over the operators of the step")
-    values = {total(name): part.value for name, part in parts.items()}
-    flops = sum(total(name) for name in WORK if name in parts)
-    moved = sum(total(name) for name in MEMORY_TRAFFIC if name in parts)
-    note = Assumption("step", phase, "default", "all operators of the step on one device; link bytes are not counted")
-    return explanation(
-        "arithmetic_intensity",
-        flops / moved,
-        values,
-        unit="FLOP/byte",
-        source=_ROOFLINE,
-        assumptions=(note,),
-        parts=parts.values(),
-    )
-
-
-def _field(symbolic: SymbolicRequest, name: str) -> Callable[[Operator], Expr]:
-    return lambda operator: getattr(symbolic.cost(operator), name)
-
-
-def _machine(symbolic: SymbolicRequest) -> Values:
-    hardware = symbolic.request.hardware
-    return {symbol("P"): hardware.peak(symbolic.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
-
-
-def _ridge_point(symbolic: SymbolicRequest, phase: str) -> Explanation:
-    """The intensity at which compute and memory take equally long."""
-    del phase
-    dtype = symbolic.request.precision.activation.name
-    note = Assumption("peak_dtype", dtype, "default", "dense matrix peak of the activations' dtype")
-    return explanation(
-        "ridge_point", ridge_point(), _machine(symbolic), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,)
-    )
-
-
-def _critical_batch(symbolic: SymbolicRequest, phase: str) -> Explanation:
-    """The batch at which the linear operators of a decode step take as long to multiply as their weights to be read."""
-    del phase
-    hardware, graph = symbolic.request.hardware, symbolic.graph(symbolic.step("decode"), data_parallel_size=1)
-    linear = {path: entry for path, entry in graph.items() if isinstance(entry[0], (Gemm, GroupedGemm))}
-    rates: dict[float, str] = {}
-    for operator, _ in linear.values():
-        dtype = matrix_dtype(operator, hardware)
-        rates.setdefault(hardware.peak(dtype), dtype)
-    peaks = {rate: symbol("P", dtype if len(rates) > 1 else "") for rate, dtype in rates.items()}
-    values: Values = {
-        **symbolic.values,
-        **{rate_symbol: rate for rate, rate_symbol in peaks.items()},
-        symbol("beta"): hardware.bandwidth,
-    }
-    one = {symbol("B"): 1}
-    read = symbolic.total(linear, _all_weights)
-    compute_time: Expr = sympy.Integer(0)
-    for rate, rate_symbol in peaks.items():
-        same = {path: entry for path, entry in linear.items() if hardware.peak(matrix_dtype(entry[0], hardware)) == rate}
-        compute_time += symbolic.total(same, lambda operator: operator.cost().matrix_flops) / rate_symbol
-    short = sympy.cancel(read / symbol("beta") / (compute_time / symbol("B")))
-    parts: list[Explanation] = []
-    if not short.free_symbols <= {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}:
-        weights = quantity("W_linear", r"W_{\mathrm{linear}}", "bytes", "weights of the linear operators")
-        work = quantity("t_1", "t_1", "s", "time to multiply one sequence's token by them")
-        parts = [
-            explanation("linear weights", read, values, unit="bytes", source="derived"),
-            explanation("time of one sequence", compute_time.subs(one), values, unit="s", source="derived"),
-        ]
-        short = weights / (symbol("beta") * work)
-        values = {**values, weights: parts[0].value, work: evaluate(compute_time, {**values, **one})}
-    notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
-    if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
-        notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))
-    expr = _times(symbolic.request.deployment.data_parallel_size, short)
-    return explanation("critical_batch", expr, values, unit="sequences", source=_SCALING, assumptions=notes, parts=parts)
-
-
-def _times(number: int, expr: Expr) -> Expr:
-    """A product whose number stays in front."""
-    return expr if number == 1 else sympy.Mul(number, expr, evaluate=False)
-
-
-def _all_weights(operator: Operator) -> Expr:
-    """Bytes of weights that an operator reads in a large step."""
-    # NB: a tied LM head reads weights that another operator holds, so that what is read and not what is held counts.
-    if isinstance(operator, GroupedGemm):
-        return operator.held_bytes
-    return operator.cost().weight_bytes
-
-
-def _decode_floor(symbolic: SymbolicRequest, phase: str) -> Explanation:
-    """The shortest time of a decode step at batch 1: every weight that it needs is read once."""
-    del phase
-    streamed = symbolic.total(symbolic.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
-    source = "derived: what the operators of the step read"
-    part = explanation("streamed weights", streamed, symbolic.values, unit="bytes", source=source)
-    weights = quantity("W_streamed", r"W_{\mathrm{streamed}}", "bytes", "weights that one decode step of one sequence reads")
-    values = {**_machine(symbolic), weights: part.value}
-    return explanation("decode_floor", weights / symbol("beta"), values, unit="s", source=_SCALING, parts=(part,))
-
-
-def _parameters(symbolic: SymbolicRequest, phase: str) -> Explanation:
-    """Every parameter of the language model, tied weights once."""
-    del phase
-    # Of the whole model on one device, whatever the deployment is.
-    whole = SymbolicRequest(prepare(symbolic.request.model, _any_hardware()))
-    graph = build(whole.symbolic_model.model, Deployment(), whole.precision, CANONICAL)
-    source = "derived: the weights that the operators hold"
-    blocks = whole.blocks(graph, lambda operator: operator.parameters)
-    parts = [explanation(name, expr, whole.values, unit="parameters", source=source) for name, expr in blocks.items()]
-    total = sum(blocks.values())
-    return explanation("parameters", total, whole.values, unit="parameters", source=source, parts=parts)
-
-
-QUANTITIES: dict[str, Callable[[SymbolicRequest, str], Explanation]] = {
-    "parameters": _parameters,
-    "kv_bytes_per_token": kv_bytes_per_token,
-    "arithmetic_intensity": _intensity,
-    "ridge_point": _ridge_point,
-    "critical_batch": _critical_batch,
-    "decode_floor": _decode_floor,
-    "max_batch": max_batch,
-    "max_context": max_context,
-    "break_even_link": break_even_link,
-}
-"""What can be explained beside the operators."""
-
-_NEED_HARDWARE = (
-    "ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context", "break_even_link", "speculative_tpot",
-    "break_even_acceptance",
-)  # fmt: skip

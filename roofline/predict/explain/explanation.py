@@ -6,22 +6,30 @@ Totals of an operator have symbols of their own, by which the formula of one exp
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import isclose
 from typing import Any
 
 import sympy
 
 from roofline.cost import FIELDS
+from roofline.errors import InputError
 from roofline.formulas.latex import latex, name, substituted, text
 from roofline.formulas.mathml import mathml, substituted_mathml
 from roofline.formulas.symbolic import described, evaluate, quantity, symbol
 from roofline.numeric import Expr
 from roofline.specs.source import Assumption
 
+ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009, https://doi.org/10.1145/1498765.1498785'
+SCALING_BOOK = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
-    """One quantity, derived. `parts` explain the quantities that the main formula is made of."""
+    """One quantity, derived. `parts` explain the quantities that the main formula is made of.
+
+    A notebook shows it as a table of formulas; `print` shows what `roofline explain` prints.
+    """
 
     subject: str
     formula: str
@@ -35,10 +43,38 @@ class Explanation:
     """The number; an int where it is whole, None where there is no limit."""
     unit: str
     source: str
+    about: str = ""
+    """What the quantity is, in a few words."""
+    low: float | None = None
+    """With `high`, the 80 % interval of an estimate; None: the value has none."""
+    high: float | None = None
     assumptions: tuple[Assumption, ...] = ()
     legend: tuple[tuple[str, int | float, str], ...] = ()
     """Symbol, value, meaning with unit: every symbol of the formula and of its parts, once."""
     parts: tuple[Explanation, ...] = ()
+    expression: Any = field(default=None, compare=False)
+    """The formula as a SymPy expression; None where it is none (an equation, a limit that does not exist)."""
+    numbers: Mapping[Any, Any] = field(default_factory=dict, compare=False)
+    """The number of each symbol of `expression`."""
+
+    def __str__(self) -> str:
+        from roofline.predict.explain.rendering import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        value = "no limit" if self.value is None else f"{self.value!r} {self.unit}"
+        return f"<Explanation of {self.subject}: {self.formula} = {value}>"
+
+    def _repr_html_(self) -> str:
+        from roofline.predict.explain.rendering import html
+
+        return html(self)
+
+    def _repr_latex_(self) -> str:
+        from roofline.predict.explain.rendering import equation
+
+        return f"$\\displaystyle {equation(self)}$"
 
 
 def explanation(
@@ -48,6 +84,8 @@ def explanation(
     *,
     unit: str,
     source: str,
+    about: str = "",
+    value: float | None = None,
     assumptions: Iterable[Assumption] = (),
     parts: Iterable[Explanation] = (),
 ) -> Explanation:
@@ -59,8 +97,13 @@ def explanation(
         values: the number of each symbol of it.
         unit: of the value.
         source: the reference of the formula.
+        about: what the quantity is.
+        value: its number as it was computed elsewhere, to the last digit; None: the formula's own.
         assumptions: choices that the value depends on.
         parts: explanations of quantities that the formula refers to.
+
+    Raises:
+        InputError: the formula does not give `value`.
     """
     listed = tuple(parts)
     symbols = sorted(getattr(expr, "free_symbols", ()), key=lambda one: (described(one).order, one.name))
@@ -69,6 +112,9 @@ def explanation(
     }
     for part in listed:
         legend |= {entry[0]: entry for entry in part.legend if entry not in legend.values()}
+    evaluated = _plain(evaluate(expr, values))
+    if value is not None and not isclose(evaluated, value, rel_tol=1e-9, abs_tol=1e-15):
+        raise InputError(f"{subject} has no short closed form for these options: analyze finds {value:.6g} {unit}")
     return Explanation(
         subject=subject,
         formula=text(expr),
@@ -77,13 +123,25 @@ def explanation(
         substituted_latex=substituted(expr, values, as_latex=True),
         mathml=mathml(expr),
         substituted_mathml=substituted_mathml(expr, values),
-        value=_plain(evaluate(expr, values)),
+        value=evaluated if value is None else value,
         unit=unit,
         source=source,
+        about=about,
         assumptions=tuple(assumptions),
         legend=tuple(legend.values()),
         parts=listed,
+        expression=sympy.sympify(expr),
+        numbers={one: values[one] for one in symbols},
     )
+
+
+def unit_of(meaning: str) -> str:
+    """Return the unit in brackets at the end of a meaning, as a legend has it; "1" where there is none.
+
+    >>> unit_of("weights read [bytes]"), unit_of("share")
+    ('bytes', '1')
+    """
+    return meaning.rpartition("[")[2].removesuffix("]") if meaning.endswith("]") else "1"
 
 
 def _plain(value: Any) -> int | float:

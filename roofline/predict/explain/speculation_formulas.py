@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 
 import sympy
 
 from roofline.errors import InputError
+from roofline.formatting import plural
 from roofline.formulas.symbolic import Values, quantity
 from roofline.numeric import Expr
 from roofline.predict.explain.explanation import Explanation, explanation
 from roofline.predict.speculation import Speculation, break_even
+from roofline.predict.timing import pipeline
 from roofline.specs.source import Assumption
 
 _LEVIATHAN = "Leviathan et al. 2023, arXiv:2211.17192, eq. (1)"
@@ -28,7 +29,7 @@ def _values(speculation: Speculation) -> Values:
     return {_ACCEPTANCE: speculation.options.acceptance, _DRAFTED: speculation.options.tokens}
 
 
-def _tokens_per_round(speculation: Speculation) -> Explanation:
+def tokens_per_round(speculation: Speculation) -> Explanation:
     """The drafted tokens before the first that is refused, and one of the model's own."""
     acceptance = speculation.options.acceptance
     total: Expr = (1 - _ACCEPTANCE ** (_DRAFTED + 1)) / (1 - _ACCEPTANCE)
@@ -37,9 +38,9 @@ def _tokens_per_round(speculation: Speculation) -> Explanation:
     return explanation("tokens_per_round", total, _values(speculation), unit="tokens", source=_LEVIATHAN)
 
 
-def _accepted_share(speculation: Speculation) -> Explanation:
+def accepted_share(speculation: Speculation) -> Explanation:
     """The share of the drafted tokens that is accepted."""
-    tokens = _tokens_per_round(speculation)
+    tokens = tokens_per_round(speculation)
     if not speculation.options.tokens:
         raise InputError("accepted_share: nothing is drafted with --num-speculative-tokens 0")
     values = {**_values(speculation), _TOKENS: tokens.value}
@@ -60,10 +61,10 @@ def _times(speculation: Speculation) -> tuple[Values, Assumption]:
     return {name: getattr(span, basis) for name, span in spans.items()}, note
 
 
-def _tpot(speculation: Speculation) -> Explanation:
+def speculative_tpot(speculation: Speculation) -> Explanation:
     """A round over the tokens that it is expected to give."""
     times, note = _times(speculation)
-    tokens = _tokens_per_round(speculation)
+    tokens = tokens_per_round(speculation)
     expr = (_DRAFTING + _VERIFYING) / _TOKENS
     source = "derived: a round gives N tokens to each sequence"
     values = {**times, _TOKENS: tokens.value}
@@ -72,7 +73,65 @@ def _tpot(speculation: Speculation) -> Explanation:
     )  # fmt: skip
 
 
-def _break_even_acceptance(speculation: Speculation) -> Explanation:
+_STEPS = {
+    "draft": "time of the draft's steps in a round", "verify": "time of the step that verifies the draft",
+    "model": "prefill of the model", "prompts": "prefill of the draft, which has a cache of its own",
+}  # fmt: skip
+
+
+def _of_round(name: str, which: str) -> sympy.Symbol:
+    """The symbol of the time of some steps, of its bound, or of its floor."""
+    below = "" if which == "estimate" else f",{which}"
+    latex = rf"t_{{\mathrm{{{name}{below}}}}}"
+    return quantity(f"t_{name}{below.replace(',', '_')}", latex, "s", f"{_STEPS[name]}, {which}")
+
+
+def request_time(speculation: Speculation, name: str, which: str) -> Explanation | None:
+    """Explain TTFT or TPOT of a request whose tokens are drafted, in seconds.
+
+    Args:
+        speculation: the model and its draft.
+        name: "ttft" or "tpot".
+        which: "estimate", "bound" or "floor".
+
+    Returns:
+        The explanation; None where there is no estimate.
+    """
+    workload = speculation.request.workload
+    batch, given = workload.batch, workload.output_len is not None
+    parts: tuple[Explanation, ...] = ()
+    if name == "ttft":
+        step = workload.prompts
+        whole, alone = speculation.prefill(step), pipeline(speculation.request, step)
+        if (value := getattr(whole, which)) is None:
+            return None
+        model, draft = (_of_round(name, which) for name in ("model", "prompts"))
+        own = getattr(alone, which)
+        values, expr = {model: own, draft: value - own}, model + draft
+        about = f"time to first token: the prompts pass the model and its draft; {which} of both"
+    else:
+        if given and workload.output_len == 1:
+            raise InputError("tpot: a request with one output token has no further ones")
+        at = speculation.contexts
+        whole = speculation.request_times()["tpot_s"] if given else speculation.tpot(batch, workload.context)
+        if (value := getattr(whole, which)) is None:
+            return None
+        tokens = tokens_per_round(speculation)
+        parts = (tokens,)
+        drafting, verifying = (_of_round(name, which) for name in ("draft", "verify"))
+        values = {
+            drafting: sum(getattr(speculation.drafting(batch, context), which) for context in at) / len(at),
+            verifying: sum(getattr(speculation.verifying(batch, context), which) for context in at) / len(at),
+            _TOKENS: tokens.value,
+        }
+        expr = (drafting + verifying) / _TOKENS
+        about = f"time per output token: a round over its tokens, mean of {plural(len(at), 'context')}; {which} of the steps"
+    source = "derived: a round gives N tokens to each sequence" if name == "tpot" else "derived: one after the other"
+    made = explanation(f"{name} {which}", expr, values, unit="s", source=source, about=about, value=value, parts=parts)
+    return replace(made, low=whole.low, high=whole.high) if which == "estimate" else made
+
+
+def break_even_acceptance(speculation: Speculation) -> Explanation:
     """The acceptance at which a round gives as many tokens as plain steps of the same time.
 
     The equation has no closed form beyond a few drafted tokens: it is written as one, and its value is its solution.
@@ -105,12 +164,3 @@ def _break_even_acceptance(speculation: Speculation) -> Explanation:
 def _related(left: str, sign: str, right: str) -> str:
     """An equation of two formulas in MathML, or what it is where it has no solution."""
     return f"{left.removesuffix('</math>')}<mo>{escape(sign)}</mo>{right[right.index('>') + 1 :]}"
-
-
-SPECULATIVE: dict[str, Callable[[Speculation], Explanation]] = {
-    "tokens_per_round": _tokens_per_round,
-    "accepted_share": _accepted_share,
-    "speculative_tpot": _tpot,
-    "break_even_acceptance": _break_even_acceptance,
-}
-"""What can be explained of speculative decoding."""

@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -24,10 +25,36 @@ from roofline.graph.build import Graph, build
 from roofline.graph.sharding import Stage, caches, states
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
+from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest
+from roofline.predict.timing import request_times
+from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
 from roofline.specs.workload import Segment, Step
 
+if TYPE_CHECKING:
+    from roofline.predict.speculation import Speculation
+
 Phase = str
+
+
+@cache
+def any_hardware() -> Hardware:
+    """Stands in where no hardware is given: multiplies every format; its figures reach no result."""
+    rate, size = {"value": "1 TFLOP/s", "source": "none"}, {"value": "1 TB", "source": "none"}
+    accelerator = Accelerator(
+        schema_version=1,
+        kind="accelerator",
+        name="any",
+        title="any hardware",
+        vendor="",
+        architecture="",
+        peak_flops=dict.fromkeys(MATRIX_DTYPES, rate),
+        vector_flops=rate,
+        memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},
+        links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),
+        sources={"none": {"title": "none"}},
+    )
+    return Hardware(accelerator)
 
 
 @dataclass(frozen=True)
@@ -35,17 +62,31 @@ class SymbolicRequest:
     """The model, the formats and the steps of a request, with symbols for numbers, and the values of all of them."""
 
     request: ResolvedRequest
+    speculation: Speculation | None = None
+    price: str | PathLike[str] | None = None
+    """A file of prices; None: the shipped ranges."""
 
-    def __post_init__(self) -> None:
-        if self.request.deployment.conventions.routing_skew:
-            msg = "explain knows uniform routing only: leave out --routing-skew"
-            raise InputError(msg)
-        if self.request.workload.segmented and self.request.deployment.conventions.shared_prefix:
-            raise InputError("explain does not know which of several --segments reads the prefix: leave out --shared-prefix")
+    @cached_property
+    def served(self) -> dict[str, Duration]:
+        """Return `ttft_s`, `tpot_s` and `e2e_s` of the request, with its draft if it has one; it has an output."""
+        if self.speculation is not None:
+            return self.speculation.request_times()
+        served = request_times(self.request, timed=True)
+        assert served is not None  # noqa: S101 - of a request with an output
+        return served
 
     @cached_property
     def symbolic_model(self) -> SymbolicModel:
-        """Return the model with symbols for its dimensions."""
+        """Return the model with symbols for its dimensions.
+
+        Raises:
+            InputError: a convention that formulas do not know. Times, which are of numbers, know all of them.
+        """
+        if self.request.deployment.conventions.routing_skew:
+            msg = "formulas in symbols know uniform routing only: leave out --routing-skew"
+            raise InputError(msg)
+        if self.request.workload.segmented and self.request.deployment.conventions.shared_prefix:
+            raise InputError("formulas do not know which of several --segments reads the prefix: leave out --shared-prefix")
         return symbolic_model(self.request.model)
 
     @cached_property
@@ -70,17 +111,23 @@ class SymbolicRequest:
     def values(self) -> Values:
         """Return the number of every symbol."""
         workload = self.request.workload
-        own = {symbol("B"): workload.batch, symbol("S_q"): workload.input_len, symbol("S_c"): workload.context}
+        own = {
+            symbol("B"): workload.batch,
+            symbol("S_q"): workload.input_len - workload.cached_prefix,
+            symbol("S_c"): workload.context,
+        }
+        if workload.cached_prefix:
+            own[symbol("S_c", "prefix")] = workload.cached_prefix
         own[symbol("L")] = sum(count for _, count in self.stage.layers)
         return {**own, **self._segments[1], **self.symbolic_model.values, **self._precision[1], **self._repeats[1]}
 
     def step(self, phase: Phase) -> Step:
-        """Return B sequences in symbols, each with a prompt of S_q tokens or with one new token after S_c."""
+        """Return B sequences in symbols, each with S_q tokens of a prompt or with one new token after S_c."""
         if phase == "decode":
             # NB: of a sequence with nothing cached no state is read, which a positive symbol cannot say.
             cached = symbol("S_c") if self.request.workload.context else 0
             return (Segment(symbol("B"), 1, cached, decode=True),)
-        return (Segment(symbol("B"), symbol("S_q"), 0),)
+        return (Segment(symbol("B"), symbol("S_q"), symbol("S_c", "prefix") if self.request.workload.cached_prefix else 0),)
 
     def own_graph(self, phase: Phase) -> Graph:
         """The operators of the request's step of this name: of one kind of sequence, or as given segment by segment."""
@@ -128,9 +175,7 @@ class SymbolicRequest:
 
     def cost(self, operator: Operator) -> Cost:
         """Return the cost of one call of an operator, in a form that is short to read."""
-        cost = operator.cost()
-        matrix, vector = (_one_query(sympy.sympify(flops)) for flops in (cost.matrix_flops, cost.vector_flops))
-        return replace(cost, matrix_flops=matrix, vector_flops=vector)
+        return short_cost(operator.cost())
 
     def repeat(self, path: str) -> Expr:
         """Return the symbol for how often an operator occurs; 1 outside of the layers."""
@@ -180,17 +225,17 @@ class SymbolicRequest:
         by_cache: dict[Cache, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
-            for cache, _ in caches(self.symbolic_model.model, self.request.deployment, alone):
-                by_cache.setdefault(cache, []).append(name)
-        return [(cache, self._times(layers)) for cache, layers in by_cache.items()]
+            for retained, _ in caches(self.symbolic_model.model, self.request.deployment, alone):
+                by_cache.setdefault(retained, []).append(name)
+        return [(retained, self._times(layers)) for retained, layers in by_cache.items()]
 
-    def state(self) -> Expr:
-        """Return the bytes of recurrent state of a sequence on a device, as an engine allocates them."""
+    def state(self, *, allocated: bool) -> Expr:
+        """Return the bytes of recurrent state of a sequence on a device; `allocated`: as an engine lays it out."""
         by_size: dict[Expr, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
             for state, _ in states(self.symbolic_model.model, self.request.deployment, alone):
-                by_size.setdefault(state.bytes(self.precision, allocated=True), []).append(name)
+                by_size.setdefault(state.bytes(self.precision, allocated=allocated), []).append(name)
         return sum((size * self._times(layers) for size, layers in by_size.items()), start=sympy.Integer(0))
 
 
@@ -198,6 +243,12 @@ def _shortest(expr: Expr) -> Expr:
     """The expression with what all terms have in common in front, where that makes it shorter."""
     factored = sympy.factor_terms(expr)
     return factored if sympy.count_ops(factored) < sympy.count_ops(expr) else expr
+
+
+def short_cost(cost: Cost) -> Cost:
+    """Return a cost in symbols, in a form that is short to read."""
+    matrix, vector = (_one_query(sympy.sympify(flops)) for flops in (cost.matrix_flops, cost.vector_flops))
+    return replace(cost, matrix_flops=matrix, vector_flops=vector)
 
 
 def _one_query(expr: Any) -> Any:

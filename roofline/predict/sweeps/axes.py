@@ -10,7 +10,7 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError, UnitError, UnknownNameError
 from roofline.predict import options
 from roofline.predict.compiled import PHASES
-from roofline.predict.options import ALIASES
+from roofline.predict.options import ALIASES, PREFIX
 from roofline.specs.hardware import Hardware
 from roofline.units import parse_count
 
@@ -19,7 +19,7 @@ WORKLOAD = ("batch", *LENGTHS)
 PARALLEL = ("tp", "pp", "dp", "ep", "cp")
 _SHORT = {ALIASES[short]: short for short in PARALLEL}
 DEPLOYMENT = tuple(_SHORT.get(entry.name, entry.name) for entry in options.of_groups(options.DEPLOYMENT) if entry.axis)
-AXES = ("model", "hardware", "phase", *DEPLOYMENT, *WORKLOAD)
+AXES = ("model", "hardware", "phase", *DEPLOYMENT, *PREFIX, *WORKLOAD)
 _LEAST = {_SHORT.get(entry.name, entry.name): int(entry.minimum) for entry in options.OPTIONS.values() if entry.kind == "count"}
 COUNTS = tuple(name for name in AXES if name in _LEAST)
 """Axes of whole numbers: `8k` is 8192, and ranges may be written."""
@@ -32,7 +32,7 @@ RANGES = "1:64 (each), 1:64:8 (steps of 8), 1:4096:x2 (times 2), 1:100k:log200 (
 def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """The axes of a grid, in the order of its rows: model, hardware, phase, deployment as given, batch, lengths.
 
-    Values are single ones, lists, or text: values apart by commas, each of which may be a range of whole numbers.
+    Values are single ones, lists, or text: values separated by commas, each of which may be a range of whole numbers.
 
     >>> read({"model": "gpt2", "hardware": ["l4", "t4"], "batch": "1:4:x2"})
     {'model': ('gpt2',), 'hardware': ('l4', 't4'), 'phase': ('decode',), 'batch': (1, 2, 4)}
@@ -43,6 +43,7 @@ def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     axes: dict[str, tuple[Any, ...]] = {}
     for given, values in grid.items():
         name = str(given).replace("-", "_")
+        name = ALIASES.get(name, name)
         name = _SHORT.get(name, name)
         if name not in AXES:
             raise UnknownNameError("axis", str(given), AXES, list_all=True)
@@ -52,6 +53,10 @@ def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     for name in ("model", "hardware"):
         if name not in axes:
             raise InputError(f"a grid needs the axis {name!r}")
+    if all(name in axes for name in PREFIX):
+        raise InputError(f"{PREFIX[0]} and {PREFIX[1]} say the same, as a share and in tokens: give one of them")
+    for value in axes.get("prefix_hit", ()):
+        options.OPTIONS["prefix_hit"].read(value)
     axes.setdefault("phase", ("decode",))
     first = ("model", "hardware", "phase")
     inner = [name for name in axes if name not in (*first, *WORKLOAD)]
@@ -96,7 +101,30 @@ def _values(name: str, part: Any) -> Iterable[Any]:
             raise UnknownNameError("phase", str(part), (*PHASES, "both"), list_all=True)
     if name not in COUNTS:
         return (str(part) if isinstance(part, PurePath) else part,)
-    low = _LEAST[name]
+    return _counts(name, part, _LEAST[name])
+
+
+def numbers(name: str, given: Any, least: int) -> list[int]:
+    """Return whole numbers as a list, in the order given.
+
+    Args:
+        name: of what they are values of, for messages.
+        given: a number, an iterable of them, or text with commas and ranges such as "1:8192:x2".
+        least: the smallest value allowed.
+
+    Raises:
+        InputError: a value that is none.
+
+    >>> numbers("m", "1:8:x2,100", 1)
+    [1, 2, 4, 8, 100]
+    """
+    values = [given] if isinstance(given, str) or not isinstance(given, Iterable) else given
+    parts = [part for value in values for part in (value.split(",") if isinstance(value, str) else [value])]
+    return [number for part in parts for number in _counts(name, part.strip() if isinstance(part, str) else part, least)]
+
+
+def _counts(name: str, part: Any, low: int) -> Iterable[int]:
+    """A whole number, or a range of them."""
     try:
         if isinstance(part, str) and ":" in part:
             return _range(name, part, low)

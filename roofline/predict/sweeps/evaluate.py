@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from roofline.errors import InputError, RooflineError
 from roofline.predict.compiled import Compiled, Phase, compile
 from roofline.predict.grid import RESOURCES
+from roofline.predict.options import PREFIX
+from roofline.predict.request import cached_prefix, sized
 from roofline.predict.sweeps.axes import COUNTS, WORKLOAD
 from roofline.predict.sweeps.spec import Box, Part, Sweep
 
@@ -51,7 +53,7 @@ def evaluate(sweep: Sweep, part: Part) -> Evaluated:
         if isinstance(compiled, str):
             refused.append(Refused(box.points, configuration, compiled))
             continue
-        batches, lengths, more = _allowed(sweep, box, compiled)
+        batches, lengths, more = _allowed(sweep, box, compiled, configuration)
         if box.points > len(batches) * len(lengths):
             refused.append(Refused(box.points - len(batches) * len(lengths), configuration, more))
         if batches and lengths:
@@ -81,10 +83,14 @@ def _compiled(digest: str, hidden: _Hidden, configuration: tuple[Any, ...]) -> C
     """A configuration compiled; or why it cannot be."""
     sweep = hidden.value
     given = dict(zip(sweep.outer_axes, configuration, strict=True))
-    model, hardware = sweep.models[given.pop("model")], sweep.hardware[given.pop("hardware")]
+    model, name = sweep.models[given.pop("model")], given.pop("hardware")
+    hardware = sweep.hardware[name]
     phase = cast("Phase", given.pop("phase"))
+    for option in PREFIX:
+        given.pop(option, None)
     try:
-        return compile(model, hardware, phase, **{name: _plain(name, value) for name, value in given.items()})
+        _, deployment = sized(name, {option: _plain(option, value) for option, value in given.items()})
+        return compile(model, hardware, phase, **deployment)
     except RooflineError as error:
         return str(error)
 
@@ -94,7 +100,7 @@ def _plain(name: str, value: Any) -> Any:
     return value if value is None or name in COUNTS else str(value)
 
 
-def _allowed(sweep: Sweep, box: Box, compiled: Compiled) -> tuple[list[int], list[int], str]:
+def _allowed(sweep: Sweep, box: Box, compiled: Compiled, configuration: Mapping[str, Any]) -> tuple[list[int], list[int], str]:
     """Batches and lengths of a box that the engine takes, and why others are left out."""
     deployment, why = compiled.request.deployment, []
     batches = list(sweep.axes.get("batch", (1,))[slice(*box.batches)])
@@ -110,6 +116,10 @@ def _allowed(sweep: Sweep, box: Box, compiled: Compiled) -> tuple[list[int], lis
     if compiled.phase == "decode" and shared and lengths and min(lengths) < shared:
         lengths = [length for length in lengths if length >= shared]
         why.append(f"a prefix of {shared:,} tokens is shared")
+    prefix = configuration.get("cached_prefix") or 0
+    if compiled.phase == "prefill" and lengths and min(lengths) <= prefix:
+        lengths = [length for length in lengths if length > prefix]
+        why.append(f"{prefix:,} tokens of the prompt are cached")
     return batches, lengths, ", ".join(why)
 
 
@@ -139,8 +149,12 @@ def _frame(
             data[name] = tokens if len(phases) == 1 else pd.arrays.IntegerArray(tokens, np.full(count, phase != compiled.phase))
     wanted = sweep.columns if "fits" in sweep.columns else (*sweep.columns, "fits")
     across = np.array(lengths)[None, :]
-    prompts, cached = (across, None) if compiled.phase == "prefill" else (1, across)
-    answers = compiled.points(batch=np.array(batches)[:, None], input_len=prompts, context=cached, columns=wanted)
+    new, cached = (across, None) if compiled.phase == "prefill" else (1, across)
+    prefix = {name: configuration.get(name) for name in PREFIX}
+    if compiled.phase == "prefill" and any(value is not None for value in prefix.values()):
+        cached = np.array([cached_prefix(length, **prefix) for length in lengths])[None, :]
+        new = across - cached
+    answers = compiled.points(batch=np.array(batches)[:, None], input_len=new, context=cached, columns=wanted)
     fits = answers["fits"]
     for name in sweep.columns:
         values = answers[name]

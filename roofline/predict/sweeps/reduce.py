@@ -129,7 +129,7 @@ TIME = "step_estimate_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """A rule by name, its objectives, the axes each of whose values has a result of its own, and limits in seconds."""
+    """A rule by name, its objectives, the axes with one result per value, and limits in seconds."""
 
     rule: str
     objectives: tuple[Objective, ...] = ()
@@ -152,7 +152,7 @@ class Reduction:
         Args:
             rule: one of `RULES`.
             objectives: each `COLUMN:max`, `COLUMN:min` or `COLUMN`; none: those of the rule.
-            by: axes each of whose values has a result of its own.
+            by: axes with one result per value.
             ttft: seconds that a prefill step may take.
             tpot: seconds that a decode step may take.
 

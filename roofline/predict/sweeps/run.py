@@ -170,7 +170,9 @@ def _through(
     """Parts sent out and taken back; at most a few wait for each worker."""
     while True:
         while len(waiting) < workers * _WAITING and (part := lost.pop() if lost else next(left, None)) is not None:
-            waiting[submit(part)] = part
+            lost.append(part)  # until it is sent: a pool that has just broken takes nothing
+            future = submit(part)
+            waiting[future] = lost.pop()
         if not waiting:
             return
         for future in wait(waiting, return_when=FIRST_COMPLETED).done:

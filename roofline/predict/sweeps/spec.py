@@ -25,13 +25,13 @@ from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.reduce import Reduction
 from roofline.specs.base import Spec, Whole
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_hardware
+from roofline.specs.library import Input, load_hardware, split_count
 from roofline.specs.yaml_file import read_yaml
 
 PART_ROWS = 1_000_000
 """Points that are evaluated, and written, at a time."""
 PLAIN = (
-    "time_bound_s", "time_estimate_s", "time_low_s", "time_high_s", "tokens_per_s", "tokens_per_s_estimate",
+    "time_floor_s", "time_bound_s", "time_estimate_s", "time_low_s", "time_high_s", "tokens_per_s", "tokens_per_s_estimate",
     "tokens_per_s_per_device_estimate", "arithmetic_intensity", "memory_bytes", "fits", "bound_by",
 )  # fmt: skip
 THROUGH = ("step_bound_s", "step_estimate_s", "step_low_s", "step_high_s")
@@ -197,11 +197,13 @@ def _named_specs(values: tuple[Any, ...], load: Any, kind: type) -> dict[str, tu
     for value in values:
         if value is None:
             raise InputError(f"a {kind.__name__.lower()} must have a name")
-        spec, read = (value, []) if isinstance(value, kind) else load(value)
-        if spec.name in specs:
-            raise InputError(f"{value} is {spec.name}, which the grid has already")
+        count, single = split_count(value) if kind is Hardware else (None, value)
+        spec, read = (value, []) if isinstance(value, kind) else load(single)
+        name = spec.name if count is None else f"{count}x{spec.name}"
+        if name in specs:
+            raise InputError(f"{value} is {name}, which the grid has already")
         files = [read] if isinstance(read, Input) else list(read)
-        specs[spec.name] = (spec, [Input(f"{entry.role} {entry.name}", *_rest(entry)) for entry in files])
+        specs[name] = (spec, [Input(f"{entry.role} {entry.name}", *_rest(entry)) for entry in files])
     return specs
 
 
@@ -229,7 +231,7 @@ class SweepFile(Spec):
     columns: tuple[str, ...] | None = Field(default=None, description="answers that are wanted")
     reduce: str | None = Field(default=None, description="what is kept: best, pareto, histogram")
     objectives: tuple[str, ...] = Field(default=(), description="COLUMN:min or COLUMN:max, by which it is kept")
-    by: tuple[str, ...] = Field(default=(), description="axes each of whose values has a result of its own")
+    by: tuple[str, ...] = Field(default=(), description="axes with one result per value")
     ttft: str | None = Field(default=None, description="what a prefill step may take")
     tpot: str | None = Field(default=None, description="what a decode step may take")
     part_rows: Whole | None = Field(default=None, ge=1, description="points of a part")

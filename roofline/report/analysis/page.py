@@ -12,28 +12,31 @@ from roofline.formulas.javascript import Program, translated
 from roofline.predict.analyze import answer
 from roofline.predict.duration import Duration
 from roofline.predict.engine_command import shell_line
-from roofline.predict.options import SPECULATION, of_groups, read_quantity
+from roofline.predict.options import PREFIX, SPECULATION, of_groups, read_quantity
 from roofline.predict.options import flags as flags_of
-from roofline.predict.request import OVERRIDES, SHORT, ResolvedRequest, prepare
+from roofline.predict.request import OVERRIDES, SHORT, ResolvedRequest, prepare, sized
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo
+from roofline.report import answer as text_of
 from roofline.report import summary
 from roofline.report.analysis import view as live
-from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, ttft_by_prompt
+from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, largest_batch, ttft_by_prompt
 from roofline.report.analysis.comparison import sensitivity
-from roofline.report.analysis.step_figures import memory_budget, operators_table, roofline_figure, time_budget
+from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
 from roofline.report.analysis.view import OVERRIDE_CONTROLS, WEIGHTS, Values, flags, view
-from roofline.report.cells import best, seconds, table, text_cell
-from roofline.report.controls import Choice, Control
+from roofline.report.cells import about_time, best, seconds, table, text_cell, text_table
+from roofline.report.controls import Control, choice_control, number_control, optional_control
 from roofline.report.figure import Cell, Command, Section, Table, Tile, View
 from roofline.report.page import live_page, static_page
 from roofline.report.page_program import page_script, spec_classes, spec_data, view_program
 from roofline.specs.library import ids, load_hardware
+from roofline.text import Table as TextTable
 
-TTFT_MS, TPOT_MS = 1000.0, 50.0
+TTFT_MS, TPOT_MS = 0.0, 0.0
+"""Objectives of a page before one is set: none."""
 _OUTPUT_LEN = 256
 _CALCULATOR = ("llama-3.1-8b", "h100-sxm")
-_CONTROLLED = {*SHORT.values(), "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend"}
+_CONTROLLED = {*SHORT.values(), *PREFIX, "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend"}
 _CONTROLLED |= {figure.option for figure in OVERRIDE_CONTROLS}
 _UNCONTROLLED = ("phase", "segments", *(entry.name for entry in of_groups((SPECULATION,))))
 """Options of which a page is still: what they change no control sets."""
@@ -44,7 +47,7 @@ Formulas = Callable[[ResolvedRequest], str]
 def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], formulas: Formulas | None = None) -> str:
     """The page of one model on one hardware, or on several side by side, as a complete HTML document.
 
-    It has no controls if it is of one phase, of a step given segment by segment, or of speculative decoding.
+    It has no controls if it is of one phase, of a step given segment by segment, of speculative decoding, or of a fit by path.
 
     Args:
         model: id, path, or name on Hugging Face.
@@ -53,16 +56,13 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
         formulas: writes the section of formulas; none without.
 
     Raises:
-        InputError: a backend by path, which a page does not find.
         RooflineError: what `analyze` refuses.
     """
-    if str(options.get("backend") or "").endswith((".yaml", ".yml")):
-        why = "put it under hardware/fits/<accelerator>/<backend>.yaml in a folder on ROOFLINE_PATH, and name the backend"
-        raise InputError(f"a page finds fits by name, not --backend {options['backend']}: {why}")
-    if any(options.get(name) not in (None, "both") for name in _UNCONTROLLED):
+    if _is_still(options):
         named = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
         reproduce = shell_line(("roofline", "report", model, *named, *flags_of(options), "--output", "report.html"))
         return static_page(still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3), reproduce)
+    hardware, options = _sized(hardware, options)
     query = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
     requests = [prepare(model, name, **query) for name in dict.fromkeys(hardware)]
     values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
@@ -70,6 +70,60 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
     words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
     line = shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
     return _page(values, [(model, requests[0].model.title)], devices, line, formulas(requests[0]) if formulas else "")
+
+
+def report_view(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> View:
+    """What the page of `report` shows before a control is moved; arguments and errors are those of `report`."""
+    if _is_still(options):
+        return still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3)
+    names, options = _sized(list(dict.fromkeys(hardware)), options)
+    request = prepare(model, names[0], **{**options, "output_len": options.get("output_len") or _OUTPUT_LEN})
+    return view(_values(request, model, list(dict.fromkeys(names)), options))
+
+
+def _is_still(options: Mapping[str, Any]) -> bool:
+    """Whether a page of these options has no controls: they are of what no control sets, or of a fit by path."""
+    by_path = str(options.get("backend") or "").endswith((".yaml", ".yml"))
+    return by_path or any(options.get(name) not in (None, "both") for name in _UNCONTROLLED)
+
+
+def result_page(result: Analysis, formulas: Formulas | None = None) -> str:
+    """The page of an analysis: that of `report` for the same model, hardware and options.
+
+    Where these were given as objects, whose files are not known, it has tables alone. `formulas` is as in `report`.
+    """
+    if (query := result.query) is not None:
+        return report(query["model"], [query["hardware"]], query["options"], formulas)
+    drawn = (
+        *(summary.phase_table(result, phase) for phase in result.phases),
+        *([] if result.speculative is None else [summary.speculative_table(result.speculative)]),
+        summary.limits_table(result),
+    )
+    rows = tuple((name, summary.gib(size), remark) for name, size, remark in summary.memory_rows(result))
+    memory = TextTable("Memory", summary.memory_note(result), ("part", "GiB", "details"), (False, True, False), rows)
+    tables = [text_table(f"table-{index}", entry) for index, entry in enumerate((memory, *drawn))]
+    listed = View(
+        title=summary.headline(result),
+        subtitle=text_of.settings(result),
+        answer=(*summary.sentences(result), summary.subtitle(result)),
+        fits=result.memory.fits,
+        error="",
+        tiles=(),
+        commands=(),
+        sections=tuple(Section(key=one.key, title=one.title, note="", figure=None, tables=(one,)) for one in tables),
+        assumptions=live.assumptions(result),
+        not_modelled=live.NOT_MODELLED,
+        verdict=live.verdict(result),
+    )
+    return static_page(listed, "")
+
+
+def _sized(hardware: Sequence[str], options: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Hardware without a number of devices, and the options with the tensor-parallel size that uses them."""
+    pairs = [sized(name, dict(options)) for name in hardware]
+    if any(sizes != pairs[0][1] for _, sizes in pairs):
+        raise InputError(f"a page has one parallel size for all hardware: {', '.join(hardware)} have several")
+    return [name for name, _ in pairs], pairs[0][1]
 
 
 def first_view(model: str, hardware: str) -> View:
@@ -89,7 +143,7 @@ def calculator() -> str:
 
 def _program() -> Program:
     """The program of every page: with all kinds of specs, whatever a page holds, so that all pages have the same."""
-    return view_program(view, spec_classes())
+    return view_program(view, spec_classes(), parts=(live.solved, live.head, live.section_keys, live.section_of))
 
 
 def _page(
@@ -119,6 +173,7 @@ def _values(request: ResolvedRequest, model: str, hardware: list[str], options: 
         "others": hardware[1:],
         "batch": workload.batch,
         "input_len": workload.input_len,
+        "cached_prefix": workload.cached_prefix,
         "context": workload.context,
         "output_len": workload.output_len or _OUTPUT_LEN,
         "tp": str(deployment.tensor_parallel_size),
@@ -161,22 +216,26 @@ def settings(
 
     `longest` is the longest context of the models in tokens, the upper end of lengths.
     """
+    sheets = [load_hardware(name)[0] for name, _ in hardware]
     tokens = max(float(longest), *(float(values[key]) for key in ("input_len", "context", "output_len")))
     most = min(max(tokens, 2.0), _MOST_TOKENS)
-    controls = [_choice("model", "Model", models, values, "")] if len(models) > 1 else []
+    controls = [choice_control("model", "Model", models, values, "")] if len(models) > 1 else []
     controls += [
-        _number(
+        number_control(
             "batch", "Batch", values, 1, max(_MOST_BATCH, values["batch"]), "sequences", _WORKLOAD, "in the whole deployment"
         ),
-        _number("input_len", "Prompt", values, 1, most, "tokens", _WORKLOAD, "of each sequence, nothing cached"),
-        _number(
+        number_control("input_len", "Prompt", values, 1, most, "tokens", _WORKLOAD, "of each sequence"),
+        number_control(
+            "cached_prefix", "Cached prefix", values, 0, most, "tokens", _WORKLOAD, "of each prompt, in the prefix cache"
+        ),
+        number_control(
             "context", "Context", values, min(values["context"], 1), most, "tokens", _WORKLOAD, "cached before a decode step"
         ),
-        _number("output_len", "Output", values, 1, most, "tokens", _WORKLOAD, "generated for each sequence"),
-        _choice("hardware", "Hardware", hardware, values, _HARDWARE),
-        _own("peak_tflops", "Peak", values, 100_000, "TFLOP/s"),
-        _own("bandwidth_gbs", "Bandwidth", values, 100_000, "GB/s"),
-        _own("memory_gb", "Memory", values, 10_000, "GB"),
+        number_control("output_len", "Output", values, 1, most, "tokens", _WORKLOAD, "generated for each sequence"),
+        choice_control("hardware", "Hardware", hardware, values, _HARDWARE),
+        _own("peak_tflops", "Peak", values, [max(sheet.peaks.values()) / 1e12 for sheet in sheets], "TFLOP/s"),
+        _own("bandwidth_gbs", "Bandwidth", values, [sheet.bandwidth / 1e9 for sheet in sheets], "GB/s"),
+        _own("memory_gb", "Memory", values, [sheet.memory_bytes / 1e9 for sheet in sheets], "GB"),
         Control(
             key="efficiency",
             label="Measured efficiency",
@@ -185,12 +244,12 @@ def settings(
             help="off: the bound alone, from the datasheet",
             group=_HARDWARE,
         ),
-        _choice("weights", "Weights", _WEIGHTS, values, _DEPLOYMENT),
-        _choice("kv", "KV cache", _KV, values, _DEPLOYMENT),
+        choice_control("weights", "Weights", _WEIGHTS, values, _DEPLOYMENT),
+        choice_control("kv", "KV cache", _KV, values, _DEPLOYMENT),
         *(_parallel(key, label, values) for key, label in _PARALLEL),
-        _choice("backend", "Kernels", _backends(str(values["backend"])), values, _DEPLOYMENT),
-        _objective("ttft_ms", "TTFT", values, 1e6),
-        _objective("tpot_ms", "TPOT", values, 1e5),
+        choice_control("backend", "Kernels", _backends(str(values["backend"])), values, _DEPLOYMENT),
+        _objective("ttft_ms", "TTFT", values, (10.0, 1e5)),
+        _objective("tpot_ms", "TPOT", values, (1.0, 1e3)),
     ]
     return tuple(controls)
 
@@ -198,46 +257,13 @@ def settings(
 _PARALLEL = (("tp", "Tensor parallel"), ("pp", "Pipeline parallel"), ("dp", "Data parallel"), ("ep", "Expert parallel"))
 
 
-def _number(key: str, label: str, values: Values, low: float, high: float, unit: str, group: str, text: str) -> Control:
-    value = float(values[key])
-    return Control(
-        key=key,
-        label=label,
-        kind="number",
-        value=value,
-        low=low,
-        high=high,
-        step=1,
-        log=low > 0,
-        unit=unit,
-        help=text,
-        group=group,
-    )
+def _own(key: str, label: str, values: Values, published: Sequence[float], unit: str) -> Control:
+    """A figure of the datasheet: from a tenth of the least of the hardware to ten times the greatest, or the datasheet's."""
+    return optional_control(key, label, values, (min(published) / 10, 10 * max(published)), unit, "datasheet", _HARDWARE)
 
 
-def _own(key: str, label: str, values: Values, high: float, unit: str) -> Control:
-    return _optional(key, label, values, high, unit, "the datasheet's", _HARDWARE)
-
-
-def _objective(key: str, label: str, values: Values, high: float) -> Control:
-    return _optional(key, label, values, high, "ms", "none", _OBJECTIVES)
-
-
-def _optional(key: str, label: str, values: Values, high: float, unit: str, zero: str, group: str) -> Control:
-    """A number above zero, or none."""
-    value = float(values[key])
-    return Control(
-        key=key,
-        label=label,
-        kind="number",
-        value=value,
-        low=0,
-        high=max(high, value),
-        unit=unit,
-        zero=zero,
-        help=f"0: {zero}",
-        group=group,
-    )
+def _objective(key: str, label: str, values: Values, ends: tuple[float, float]) -> Control:
+    return optional_control(key, label, values, ends, "ms", "none", _OBJECTIVES)
 
 
 def _backends(chosen: str) -> tuple[tuple[str, str], ...]:
@@ -248,12 +274,7 @@ def _backends(chosen: str) -> tuple[tuple[str, str], ...]:
 def _parallel(key: str, label: str, values: Values) -> Control:
     """A number of devices. Sizes that do not work are refused with those that do."""
     sizes = sorted({*_SIZES, int(values[key])})
-    return _choice(key, label, [(str(size), str(size)) for size in sizes], values, _DEPLOYMENT)
-
-
-def _choice(key: str, label: str, listed: Sequence[tuple[str, str]], values: Values, group: str) -> Control:
-    choices = tuple(Choice(value=value, text=text) for value, text in listed)
-    return Control(key=key, label=label, kind="choice", value=str(values[key]), choices=choices, group=group or "Model")
+    return choice_control(key, label, [(str(size), str(size)) for size in sizes], values, _DEPLOYMENT)
 
 
 def still_view(model: str, hardware: Sequence[str], options: Mapping[str, Any], ttft: float, tpot: float) -> View:
@@ -273,23 +294,24 @@ def still_view(model: str, hardware: Sequence[str], options: Mapping[str, Any], 
     words = ("roofline", "analyze", model, "--hardware", hardware[0], *flags_of(options))
     return View(
         title=summary.headline(result),
-        subtitle=summary.subtitle(result),
-        answer=(*summary.sentences(result), *spoken),
+        subtitle=live.settings_line(request, result),
+        answer=(*summary.sentences(result), *spoken, summary.subtitle(result)),
         fits=result.memory.fits,
         error="",
-        tiles=_tiles(result),
+        tiles=_tiles(request, result),
         commands=(
-            *live.start_commands(request, longest),
-            Command(label="The numbers in a terminal", text=shell_line(words)),
+            *live.start_commands(request, longest, largest_batch(result)),
+            Command(label="Reproduce in a terminal", text=shell_line(words)),
         ),
         sections=tuple(_sections(answers, ttft, tpot)),
         assumptions=live.assumptions(result),
         not_modelled=live.NOT_MODELLED,
+        verdict=live.verdict(result),
     )
 
 
-def _tiles(result: Analysis) -> tuple[Tile, ...]:
-    tiles = live.tiles(result)
+def _tiles(request: ResolvedRequest, result: Analysis) -> tuple[Tile, ...]:
+    tiles = live.tiles(request, result)
     rounds = result.speculative
     if rounds is None or rounds.tpot.floor is None:
         return tiles
@@ -300,32 +322,28 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
 
 def _sections(answers: Sequence[tuple[ResolvedRequest, Analysis]], ttft: float, tpot: float) -> list[Section]:
     request, result = answers[0]
-    sections = [live.section("inputs", "Inputs", live.INPUTS, None, [live.inputs(request)])]
+    plain = not request.workload.segmented and result.speculative is None  # figures of other batches are of plain steps
+    sections = [live.figure_section(roofline_figure(request, result, answers[1:]))]
+    if plain and result.decode is not None:
+        sections.append(live.figure_section(explorer(request, result, tpot)))
     if len(answers) > 1:
-        sections.append(live.section("compare", "Side by side", "", None, [_times_by_hardware([one for _, one in answers])]))
+        sections.append(live.section("compare", "Side by side", "", [_times_by_hardware([one for _, one in answers])]))
     if result.speculative is not None:
         drawn = summary.speculative_table(result.speculative)
         rows: list[tuple[Cell, ...]] = [tuple(map(text_cell, row)) for row in drawn.rows]
-        sections.append(
-            live.section(
-                "speculative", drawn.title, drawn.note, None, [table("speculative-rows", "Rounds", "", drawn.columns, rows)]
-            )
-        )
-    tables = [operators_table(result, phase) for phase in result.phases]
-    sections.append(live.figure_section(roofline_figure(request, result), tables))
-    sections += [live.figure_section(time_budget(phase), []) for phase in result.phases if phase.time.bound is not None]
-    sections.append(live.figure_section(memory_budget([one for _, one in answers]), [live.limits(result)]))
-    if not request.workload.segmented and result.speculative is None:  # figures of other batches are of plain steps
-        if result.decode is not None:
-            sections.append(live.figure_section(batch_limits(request, result, Slo(ttft, tpot)), []))
-            sections.append(live.figure_section(explorer(request, result, tpot), []))
-            sections.append(live.figure_section(heatmap(request, result), []))
-            if result.memory.fits or request.ignore_capacity:
-                sections.append(live.figure_section(sensitivity(request), []))
-        if result.prefill is not None:
-            sections.append(live.figure_section(ttft_by_prompt([one for one, _ in answers], ttft), []))
-    sections.append(live.section("checked", "Model against measurement", live.CHECKED, None, [live.checked(request)]))
-    return sections
+        rounds = table("speculative-rows", "Rounds", "", drawn.columns, rows)
+        sections.append(live.section("speculative", drawn.title, drawn.note, [rounds]))
+    sections += [live.figure_section(time_budget(phase)) for phase in result.phases if phase.time.bound is not None]
+    sections.append(live.figure_section(memory_budget([one for _, one in answers])))
+    if plain and result.decode is not None:
+        sections.append(live.figure_section(batch_limits(request, result, Slo(ttft or None, tpot or None))))
+        if result.memory.fits or request.ignore_capacity:
+            sections.append(live.figure_section(sensitivity(request)))
+    if plain and result.prefill is not None:
+        sections.append(live.figure_section(ttft_by_prompt([one for one, _ in answers], ttft)))
+    if plain and result.decode is not None:
+        sections.append(live.figure_section(heatmap(request, result), half=False))
+    return [*sections, *[live.last_section(request, result, key) for key in live.LAST_SECTIONS]]
 
 
 def _times_by_hardware(results: Sequence[Analysis]) -> Table:
@@ -336,6 +354,6 @@ def _times_by_hardware(results: Sequence[Analysis]) -> Table:
         if result.speculative is not None:
             spans.append(("TPOT with a draft", result.speculative.tpot))
         for name, span in spans:
-            times = (span.floor, span.bound, span.estimate, span.low, span.high)
-            rows.append((text_cell(result.hardware["title"]), text_cell(name), *map(seconds, times)))
+            times = (*map(seconds, (span.floor, span.bound)), *map(about_time, (span.estimate, span.low, span.high)))
+            rows.append((text_cell(result.hardware["title"]), text_cell(name), *times))
     return table("compare-rows", "Times", "", ("hardware", "step", "floor", "bound", "estimate", "from", "to"), rows)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from roofline import formatting
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis, OperatorResult, Phase
@@ -11,41 +15,139 @@ from roofline.report.summary import GIB, gib, memory_note, memory_rows, phase_ti
 
 _MARGIN = 3.0
 """By so much a roof goes on beyond the outermost operator."""
+_SMALL, _NAMED = 0.01, 0.03
+"""Shares of a phase's time from which on a product is drawn, and any operator, with its name beside it."""
+_LAUNCH = 30.0
+"""Operators that take this many times their bound are launches and little else: far below the plane."""
 
 
-def roofline_figure(request: ResolvedRequest, result: Analysis) -> Figure:
-    """The roofline plot: FLOP/s against FLOP/byte of every operator of all phases that has both, and the ceilings."""
-    drawn = [(phase, [op for op in phase.operators if op.cost.flops and op.cost.bytes]) for phase in result.phases]
-    points = [op.cost.flops / op.cost.bytes for _, listed in drawn for op in listed]
-    low, high = min(points, default=1.0) / _MARGIN, max(points, default=1.0) * _MARGIN
-    series = _ceilings(request, result, low, high)
-    longest = max((_took(op) for _, listed in drawn for op in listed), default=0.0)
-    for phase, listed in drawn:
-        if not listed:
-            continue
-        series.append(
-            Series(
-                name=phase.name,
-                kind="points",
-                role=phase.name,
-                x=tuple(op.cost.flops / op.cost.bytes for op in listed),
-                y=tuple(op.cost.flops / _took(op) if _took(op) else None for op in listed),
-                size=tuple(_took(op) / longest if longest else 0.0 for op in listed),
-                labels=tuple(_label(phase, op) for op in listed),
-                short=tuple(op.path.rpartition("/")[2] for op in listed),
-                keys=tuple(op_key(phase.name, op.path) for op in listed),
-            )
-        )
+def roofline_figure(
+    request: ResolvedRequest, result: Analysis, others: Sequence[tuple[ResolvedRequest, Analysis]] = ()
+) -> Figure:
+    """The roofline plot: FLOP/s against FLOP/byte of the operators that take time, and the roofs.
+
+    Args:
+        request: the deployment, whose operators have their names at their points.
+        result: its analysis.
+        others: more hardware in the same plane, each with its roof.
+    """
+    cards = [(request, result), *others]
+    drawn = [(number, phase, _long(phase)) for number, (_, one) in enumerate(cards) for phase in one.phases]
+    points = [_intensity(op) for _, _, listed in drawn for op in listed]
+    ridges = [one.hardware.peak(dtype) / one.hardware.bandwidth for one, each in cards for dtype in _formats(each)]
+    low = min([*points, *[ridge / 10 for ridge in ridges]], default=1.0) / _MARGIN
+    high = max([*points, *ridges], default=1.0) * _MARGIN
+    reached = [_attained(op, _took(op)) for _, _, listed in drawn for op in listed if _took(op)]
+    peaks = [one.hardware.peak(dtype) for one, each in cards for dtype in _formats(each)]
+    bottom = min(reached, default=1.0) / 3
+    names = [str(each.hardware["name"]) for _, each in cards]
+    series: list[Series] = []
+    for number, (one, each) in enumerate(cards):
+        series += _ceilings(one, each, number, len(cards) > 1, low, high)
+    series += _bounds([op for number, _, listed in drawn if number == 0 for op in listed])
+    longest = max([_share(phase, op) for _, phase, listed in drawn for op in listed], default=1.0) or 1.0
+    for number, phase, listed in drawn:
+        if len(listed) > 0:
+            series.append(_operators(phase, listed, number, names, longest))
     return Figure(
         key="roofline",
         title="Roofline",
-        note="One device. Each point is an operator: FLOP per byte of memory traffic against the FLOP/s that it reaches; its "
-        "area is its share of the time. What lies left of a roof's edge waits for memory, what lies right of it computes.",
+        note=f"What each operator attains{_basis(result)}. Area: share of the phase's time.{_left_out(result)}",
         x=Axis(title="arithmetic intensity", scale="log", low=low, high=high, unit="FLOP/byte"),
-        y=Axis(title="rate", scale="log", unit="FLOP/s"),
+        y=Axis(title="attained FLOP/s", scale="log", low=bottom, high=2 * max([*peaks, *reached], default=10.0), unit="FLOP/s"),
         series=tuple(series),
-        table=_points(result),
+        table=_points([(_titled(phase, number, names), op) for number, phase, listed in drawn for op in listed]),
     )
+
+
+def _intensity(op: OperatorResult) -> float:
+    moved: float = op.cost.bytes
+    return _work(op) / moved
+
+
+def _work(op: OperatorResult) -> float:
+    """FLOP that a roof bounds: those of the matrix units, which the peak is of; of an operator without them all."""
+    work: float = op.cost.matrix_flops or op.cost.flops
+    return work
+
+
+def _attained(op: OperatorResult, time: float) -> float:
+    return _work(op) / time if time else 0.0
+
+
+def _share(phase: Phase, op: OperatorResult) -> float:
+    """The share of a phase's time."""
+    whole = sum(_took(one) for one in phase.operators)
+    return _took(op) / whole if whole else 0.0
+
+
+def _counted(phase: Phase) -> list[OperatorResult]:
+    """Operators that a roof bounds: with FLOP and bytes, and without a link, which is slower than both."""
+    return [op for op in phase.operators if op.cost.flops and op.cost.bytes and not op.cost.link_bytes]
+
+
+def _long(phase: Phase) -> list[OperatorResult]:
+    """Operators that are drawn: products from `_SMALL` of the phase's time on, others from `_NAMED`; no mere launches."""
+    counted = _counted(phase)
+    working = [op for op in counted if _took(op) < _LAUNCH * op.times.bound]
+    return [op for op in working if _share(phase, op) >= (_SMALL if op.cost.matrix_flops else _NAMED)] or working or counted
+
+
+def _basis(result: Analysis) -> str:
+    """What times the points are at."""
+    estimated = any(phase.time.estimate is not None for phase in result.phases)
+    return " by the estimate; hollow: at its bound" if estimated else " at its bound"
+
+
+def _left_out(result: Analysis) -> str:
+    """How many operators the plane leaves out, and what they take."""
+    rest = [(phase, op) for phase in result.phases for op in _counted(phase) if op not in _long(phase)]
+    if len(rest) == 0:
+        return ""
+    part = max([sum([_share(phase, op) for phase, op in rest if phase is one]) for one in result.phases])
+    return f" Not drawn: {len(rest)} short operators, {formatting.percent(part, 0)} of a phase at most."
+
+
+_CLOSE = 0.14
+"""Points nearer to each other than this power of ten on both axes have one text."""
+_LINES = 4
+
+
+def _names(phase: Phase, listed: list[OperatorResult]) -> list[str]:
+    """The text beside each point: name and share of the longest operators, those of points on one spot in one text."""
+    names = [_name(op, phase.operators) for op in listed]
+    order = sorted(range(len(listed)), key=lambda index: -_took(listed[index]))
+    waiting = [index for index in order if _share(phase, listed[index]) >= _NAMED]
+    texts = ["" for _ in listed]
+    while len(waiting) > 0:
+        first = waiting[0]
+        near = [index for index in waiting if _near(listed[first], listed[index])]
+        waiting = [index for index in waiting if index not in near]
+        shares: dict[str, float] = {}
+        for index in near:
+            shares[names[index]] = shares.get(names[index], 0.0) + _share(phase, listed[index])
+        lines = [f"{name} {formatting.percent(part, 0)}" for name, part in shares.items()]
+        if len(lines) > _LINES:
+            rest = sum([part for index, part in enumerate(shares.values()) if index >= _LINES - 1])
+            lines = [*lines[: _LINES - 1], f"{len(shares) - _LINES + 1} others {formatting.percent(rest, 0)}"]
+        texts[first] = "\n".join(lines)
+    return texts
+
+
+def _near(one: OperatorResult, other: OperatorResult) -> bool:
+    across = _intensity(one) / _intensity(other)
+    up = _attained(one, _took(one)) / _attained(other, _took(other))
+    return abs(math.log10(across)) < 2 * _CLOSE and abs(math.log10(up)) < _CLOSE
+
+
+def _name(op: OperatorResult, among: Sequence[OperatorResult]) -> str:
+    """The last part of a path, with the part before it where others have the same name; the core of attention has its."""
+    before, _, name = op.path.rpartition("/")
+    part = before.rpartition("/")[2]
+    if name == "core":
+        return part
+    same = [one.path.rpartition("/") for one in among if one.path.endswith(f"/{name}")]
+    return name if all(other.rpartition("/")[2] == part for other, _, _ in same) else f"{part} {name}"
 
 
 def _took(op: OperatorResult) -> float:
@@ -53,58 +155,112 @@ def _took(op: OperatorResult) -> float:
     return best(op.time) or op.times.bound
 
 
-def _label(phase: Phase, op: OperatorResult) -> str:
-    reached = op.cost.flops / _took(op) if _took(op) else 0.0
-    rate = formatting.quantity(reached, "FLOP/s", 3)
-    intensity = f"{op.cost.flops / op.cost.bytes:,.3g} FLOP/byte"
-    return f"{phase.name} {op.path}: {rate}, {intensity}, {formatting.seconds(_took(op))}, bound by {op.bound_by}"
+def _label(title: str, op: OperatorResult) -> str:
+    rate = formatting.quantity(_attained(op, _took(op)), "FLOP/s", 3)
+    intensity = f"{_intensity(op):,.3g} FLOP/byte"
+    most = f", at most {formatting.quantity(_attained(op, op.times.bound), 'FLOP/s', 3)}" if op.times.bound else ""
+    return f"{title} {op.path}: {rate}{most}, {intensity}, {formatting.seconds(_took(op))}, bound by {op.bound_by}"
 
 
-def _ceilings(request: ResolvedRequest, result: Analysis, low: float, high: float) -> list[Series]:
-    """A roof for each format that is multiplied, of the datasheet and as far as fitted kernels reach it."""
-    hardware = request.hardware
-    formats = sorted({op.dtype for phase in result.phases for op in phase.operators if op.cost.matrix_flops})
-    ceilings = []
-    for index, dtype in enumerate(formats):
-        peak = hardware.peak(dtype)
-        ceilings.append(_ceiling(f"{dtype} datasheet", "roof", index, peak, hardware.bandwidth, low, high))
-        fitted = request.estimator.fits.find(f"gemm/{dtype}") if request.estimator.applies else None
+def _operators(phase: Phase, listed: list[OperatorResult], card: int, names: Sequence[str], longest: float) -> Series:
+    """The points of a phase on one card; on the first with their names."""
+    title = _titled(phase, card, names)
+    return Series(
+        name=title,
+        kind="points",
+        role=phase.name if card == 0 else f"{phase.name}-card",
+        x=tuple(_intensity(op) for op in listed),
+        y=tuple(_attained(op, _took(op)) if _took(op) else None for op in listed),
+        size=tuple(_share(phase, op) / longest for op in listed),
+        labels=tuple(_label(title, op) for op in listed),
+        short=tuple(_names(phase, listed)) if card == 0 else (),
+        keys=tuple(op_key(phase.name, op.path) for op in listed) if card == 0 else (),
+        variant=card,
+    )
+
+
+def _titled(phase: Phase, card: int, names: Sequence[str]) -> str:
+    return phase.name if len(names) == 1 else f"{phase.name}, {names[card]}"
+
+
+def _bounds(listed: list[OperatorResult]) -> list[Series]:
+    """Where operators would be at their bounds, each joined with its point."""
+    above = [op for op in listed if op.times.bound and _took(op) > 1.02 * op.times.bound]
+    if len(above) == 0:
+        return []
+    ways: list[tuple[float, float | None]] = []
+    for op in above:
+        at = _intensity(op)
+        ways += [(at, _attained(op, _took(op))), (at, _attained(op, op.times.bound)), (at, None)]
+    return [
+        Series(name="", kind="line", role="gap", x=tuple(x for x, _ in ways), y=tuple(y for _, y in ways)),
+        Series(
+            name="roofline bound",
+            kind="points",
+            role="at-bound",
+            x=tuple(_intensity(op) for op in above),
+            y=tuple(_attained(op, op.times.bound) for op in above),
+            labels=tuple(_label("bound of", op) for op in above),
+        ),
+    ]
+
+
+def _formats(result: Analysis) -> list[str]:
+    """The formats that are multiplied."""
+    return sorted({op.dtype for phase in result.phases for op in phase.operators if op.cost.matrix_flops})
+
+
+def _ceilings(request: ResolvedRequest, result: Analysis, card: int, named: bool, low: float, high: float) -> list[Series]:
+    """A roof for each format that is multiplied, of the datasheet; of one card also as far as kernels reach it."""
+    hardware, ceilings = request.hardware, []
+    products = [op for phase in result.phases for op in phase.operators if op.cost.matrix_flops]
+    longest = max(_formats(result), key=lambda dtype: sum(_took(op) for op in products if op.dtype == dtype), default="")
+    for index, dtype in enumerate(_formats(result)):
+        peak, bandwidth = hardware.peak(dtype), hardware.bandwidth
+        variant = card if named else index
+        memory = formatting.quantity(bandwidth, "B/s", 3) if index == 0 else ""
+        matrix = f"{formatting.quantity(peak, 'FLOP/s', 3)} {dtype}"
+        name = f"{hardware.name} roof" if named and index == 0 else f"{dtype} roof"
+        ceilings.append(_ceiling(name, "roof", variant, peak, bandwidth, low, high, (memory, matrix)))
+        fits = request.estimator.applies and not named and dtype == longest
+        fitted = request.estimator.fits.find(f"gemm/{dtype}") if fits else None
         if fitted is not None and "compute" in fitted.values and "memory" in fitted.values:
-            compute, memory = fitted.values["compute"] * peak, fitted.values["memory"] * hardware.bandwidth
-            ceilings.append(_ceiling(f"{dtype} achievable", "roof-achievable", index, min(compute, peak), memory, low, high))
+            compute, reached = fitted.values["compute"] * peak, fitted.values["memory"] * bandwidth
+            name = f"achievable, {formatting.quantity(reached, 'B/s', 3)}"
+            ceilings.append(_ceiling(name, "roof-achievable", 0, min(compute, peak), reached, low, high, ()))
     return ceilings
 
 
-def _ceiling(name: str, role: str, variant: int, peak: float, bandwidth: float, low: float, high: float) -> Series:
-    edge = peak / bandwidth
-    xs = sorted({low, min(max(edge, low), high), high})
+def _ceiling(
+    name: str, role: str, variant: int, peak: float, bandwidth: float, low: float, high: float, along: tuple[str, ...]
+) -> Series:
+    xs = (low, peak / bandwidth, high)
     return Series(
-        name=f"{name}: {formatting.quantity(peak, 'FLOP/s', 3)}, {formatting.quantity(bandwidth, 'B/s', 3)}",
+        name=name,
         kind="line",
         role=role,
-        x=tuple(xs),
+        x=xs,
         y=tuple(min(peak, bandwidth * x) for x in xs),
-        short=(*("" for _ in xs[1:]), name),
+        along=along,
         variant=variant,
     )
 
 
-def _points(result: Analysis) -> Table:
+def _points(drawn: list[tuple[str, OperatorResult]]) -> Table:
     rows = [
         (
-            text_cell(phase.name),
+            text_cell(title),
             text_cell(op.path),
-            number_cell(op.cost.flops / op.cost.bytes),
-            amount(op.cost.flops / _took(op) if _took(op) else None, "FLOP/s"),
+            number_cell(_intensity(op)),
+            amount(_attained(op, _took(op)) if _took(op) else None, "FLOP/s"),
+            amount(_attained(op, op.times.bound) if op.times.bound else None, "FLOP/s"),
             seconds(_took(op)),
             text_cell(op.bound_by),
         )
-        for phase in result.phases
-        for op in phase.operators
-        if op.cost.flops and op.cost.bytes
+        for title, op in drawn
     ]
-    names = ("phase", "operator", "FLOP/byte", "reached", "time", "binds")
-    return table("roofline-points", "Points of the roofline", "", names, rows)
+    names = ("phase", "operator", "FLOP/byte", "attained", "at the bound", "time", "binds")
+    return table("roofline-points", "Points of the roofline", "all operators: see Operators", names, rows)
 
 
 def operators_table(result: Analysis, phase: Phase) -> Table:
@@ -128,7 +284,7 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
             row.append(seconds(op.time.estimate))
         rows.append((*row, text_cell(op.bound_by)))
     title = f"Operators. {phase_title(phase)}"
-    note = "Layers' operators have their number of layers in them (x)."
+    note = "Rows are totals over x layers."
     if result.hardware["devices"] > 1:
         note += f" One device of {result.hardware['devices']}."
     made = table(f"operators-{phase.name}", title, note, (*names, "binds"), rows)
@@ -139,68 +295,108 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
 
 # Time and memory
 
-_RESOURCES = (("compute", "matrix and vector units"), ("memory", "device memory"), ("link", "link to other devices"))
-_PARTS = {"KV cache": "kv", "free": "free", "missing": "missing"}
+PARTS = {"KV cache": "kv", "vision tower": "tower", "free": "free", "missing": "missing"}
+"""Roles of parts of the memory whose name is another."""
+
+
+_BARS = 10
+"""Operators with a bar of their own, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """Operators of one name, or all the short ones: seconds that they take, their bound, and what each resource needs."""
+
+    name: str
+    key: str
+    took: float
+    bound: float
+    resources: tuple[float, float, float]
 
 
 def time_budget(phase: Phase) -> Figure:
-    """Bar plot of the seconds of a phase's operators one after another, and how long each resource works in each."""
+    """Bar plot of the seconds of a phase's operators, the longest first, with a mark at the bound of each."""
     listed = [op for op in phase.operators if _took(op) > 0]  # what overlap hides is no bar
-    starts: list[float] = []
-    at = 0.0
-    for op in listed:
-        starts.append(at)
-        at += _took(op)
-    series = [_resource_bars("operators", "overhead", listed, starts, [_took(op) for op in listed], phase)]
-    for name, _ in _RESOURCES:
-        lengths = [_resource_time(op, name) for op in listed]
-        if any(lengths):
-            series.append(_resource_bars(name, name, listed, starts, lengths, phase))
+    bars = _ranked([_bar_of(_name(op, listed), op_key(phase.name, op.path), op) for op in listed])
+    whole_time = sum([bar.took for bar in bars])
+    basis = "estimate" if phase.time.estimate is not None else "bound"
+    shares = [formatting.percent(bar.took / whole_time if whole_time else None, 0) for bar in bars]
+    texts = [formatting.about(bar.took) if basis == "estimate" else formatting.fixed(bar.took, "s", 3) for bar in bars]
+    series = [
+        Series(
+            name=basis,
+            kind="bars",
+            role=f"{phase.name}-time",
+            x=tuple(bar.took for bar in bars),
+            y=tuple(bar.name for bar in bars),
+            labels=tuple(_time_label(bar, basis) for bar in bars),
+            short=tuple(f"{text}, {part}" for text, part in zip(texts, shares, strict=True)),
+            keys=tuple(bar.key for bar in bars),
+        )
+    ]
+    if basis == "estimate":
+        series.append(
+            Series(
+                name="roofline bound",
+                kind="points",
+                role="bound-mark",
+                x=tuple(bar.bound for bar in bars),
+                y=tuple(bar.name for bar in bars),
+                labels=tuple(f"{bar.name}: bound {formatting.seconds(bar.bound)}" for bar in bars),
+            )
+        )
     rows = [
         (
-            text_cell(op.path),
-            seconds(_took(op)),
-            share(_took(op) / at if at else None),
-            *(seconds(_resource_time(op, name)) for name, _ in _RESOURCES),
+            text_cell(bar.name),
+            seconds(bar.took),
+            share(bar.took / whole_time if whole_time else None),
+            seconds(bar.bound),
+            *(seconds(value) for value in bar.resources),
         )
-        for op in sorted(listed, key=lambda op: -_took(op))
+        for bar in bars
     ]
-    basis = "estimate" if phase.time.estimate is not None else "bound"
-    names = ("operator", basis, "share", "compute", "memory", "link")
+    mark = ", with a mark at its roofline bound" if basis == "estimate" else ""
+    names = ("operator", "time", "share", "bound", "compute", "memory", "link")
     return Figure(
         key=f"time-{phase.name}",
-        title=f"Where a {phase.name} step's time goes",
-        note=f"Operators one after another, each as long as its {basis}; under it how long each resource works meanwhile, at "
-        "the datasheet's rate. White space in all rows is time of no resource: launches, waves, what kernels miss.",
-        x=Axis(title="time", scale="linear", low=0.0, high=at or 1.0, unit="s"),
+        title=f"Where the {phase.name} time goes",
+        note=f"The {basis} of each operator in all layers, longest first{mark}.",
+        x=Axis(title="time", scale="linear", low=0.0, unit="s"),
         y=Axis(title="", scale="category"),
         series=tuple(series),
-        table=table(f"time-{phase.name}-rows", f"Time of the {phase.name} step", "longest first", names, rows),
+        table=table(
+            f"time-{phase.name}-rows", f"Time of the {phase.name} step", f"longest first; time is the {basis}", names, rows
+        ),
     )
 
 
-def _resource_time(op: OperatorResult, lane: str) -> float:
+def _bar_of(name: str, key: str, op: OperatorResult) -> _Bar:
     times = op.times
-    seconds_of: dict[str, float] = {"compute": times.matrix + times.vector, "memory": times.memory, "link": times.link}
-    return seconds_of[lane]
+    return _Bar(name, key, _took(op), times.bound, (times.matrix + times.vector, times.memory, times.link))
 
 
-def _resource_bars(
-    name: str, role: str, listed: list[OperatorResult], starts: list[float], lengths: list[float], phase: Phase
-) -> Series:
-    drawn = [index for index, length in enumerate(lengths) if length]
-    labels = [f"{listed[index].path}: {name} {formatting.seconds(lengths[index])}" for index in drawn]
-    return Series(
-        name=name,
-        kind="bars",
-        role=role,
-        x=tuple(lengths[index] for index in drawn),
-        y=tuple(name for _ in drawn),
-        base=tuple(starts[index] for index in drawn),
-        labels=tuple(labels),
-        short=tuple(listed[index].path.rpartition("/")[2] for index in drawn),
-        keys=tuple(op_key(phase.name, listed[index].path) for index in drawn),
-    )
+def _ranked(bars: list[_Bar]) -> list[_Bar]:
+    """Bars of the same name as one, the longest first, and the shortest together at the end."""
+    names: dict[str, list[_Bar]] = {}
+    for bar in bars:
+        names.setdefault(bar.name, []).append(bar)
+    ranked = sorted([_together(name, same[0].key, same) for name, same in names.items()], key=lambda bar: -bar.took)
+    if len(ranked) <= _BARS:
+        return ranked
+    rest = ranked[_BARS - 1 :]
+    return [*ranked[: _BARS - 1], _together(f"{len(rest)} others", "", rest)]
+
+
+def _together(name: str, key: str, bars: list[_Bar]) -> _Bar:
+    resources = [sum([bar.resources[index] for bar in bars]) for index in range(3)]
+    took, bound = sum([bar.took for bar in bars]), sum([bar.bound for bar in bars])
+    return _Bar(name, key, took, bound, (resources[0], resources[1], resources[2]))
+
+
+def _time_label(bar: _Bar, basis: str) -> str:
+    needed = zip(("compute", "memory", "link"), bar.resources, strict=True)
+    parts = [f"{name} {formatting.seconds(value)}" for name, value in needed if value]
+    return f"{bar.name}: {basis} {formatting.seconds(bar.took)}; at the datasheet's rates {', '.join(parts) or '0 s'}"
 
 
 def memory_budget(results: list[Analysis]) -> Figure:
@@ -212,7 +408,7 @@ def memory_budget(results: list[Analysis]) -> Figure:
         Series(
             name=part,
             kind="bars",
-            role=_PARTS.get(part, part),
+            role=PARTS.get(part, part),
             x=tuple(_part(result, part) / GIB for result in results),
             y=tuple(_bar(result) for result in results),
             base=tuple(_before(result, part) / GIB for result in results),

@@ -6,21 +6,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import formatting
-from roofline.formatting import plural
 from roofline.graph.build import build
 from roofline.predict.analyze import run
+from roofline.predict.duration import Duration
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.engine_command import engine_start, shell_line
+from roofline.predict.memory import UNLIMITED
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo
-from roofline.report import summary
-from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, ttft_by_prompt
+from roofline.predict.timing import pipeline
+from roofline.report import answer, summary
+from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, largest_batch, ttft_by_prompt
 from roofline.report.analysis.comparison import comparison, sensitivity
-from roofline.report.analysis.step_figures import memory_budget, operators_table, roofline_figure, time_budget
-from roofline.report.cells import best, gibibytes, number_cell, seconds, share, table, text_cell, whole
-from roofline.report.figure import Cell, Command, Figure, Section, Table, Tile, View
+from roofline.report.analysis.step_figures import PARTS, memory_budget, operators_table, roofline_figure, time_budget
+from roofline.report.cells import about_count, about_time, best, gibibytes, number_cell, seconds, share, table, text_cell, whole
+from roofline.report.figure import Cell, Command, Default, Figure, Gauge, Part, Section, Table, Tile, View
+from roofline.specs.hardware import Hardware
+from roofline.specs.workload import decode
 
 NOT_MODELLED = (
     "Queues: requests wait for each other under load. These are times of single steps, and of requests that start together.",
@@ -30,40 +34,99 @@ NOT_MODELLED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A state and the analyses of its hardware, of which the parts of its view are made."""
+
+    values: Values
+    requests: list[ResolvedRequest]
+    results: list[Analysis]
+
+
 def view(values: Values) -> View:
     """Everything that the page shows of a state."""
+    state = solved(values)
+    return replace(head(state), sections=tuple([section_of(state, key) for key in section_keys(state)]))
+
+
+def solved(values: Values) -> Solved:
+    """The analyses of a state: of its hardware, then of what stands beside it."""
     names = [values["hardware"], *(name for name in values["others"] if name != values["hardware"])]
     requests = [_resolved(values, name) for name in names]
-    results = [run(request) for request in requests]
-    request, result = requests[0], results[0]
+    return Solved(values, requests, [run(request) for request in requests])
+
+
+def head(state: Solved) -> View:
+    """The view of a state without its sections: what takes no further analyses."""
+    request, result = state.requests[0], state.results[0]
     # the last token that is drawn needs no place in the cache, but counts in the engine's limit
     longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
     return View(
         title=summary.headline(result),
-        subtitle=summary.subtitle(result),
-        answer=tuple(summary.sentences(result)),
+        subtitle=settings_line(request, result),
+        answer=(*summary.sentences(result), summary.subtitle(result)),
         fits=result.memory.fits,
         error="",
-        tiles=tiles(result),
+        tiles=tiles(request, result),
         commands=(
-            *start_commands(request, longest),
-            Command(label="The numbers in a terminal", text=_in_terminal(values)),
+            *start_commands(request, longest, largest_batch(result)),
+            Command(label="Reproduce in a terminal", text=_in_terminal(state.values)),
         ),
-        sections=tuple(_sections(values, requests, results)),
+        sections=(),
         assumptions=assumptions(result),
         not_modelled=NOT_MODELLED,
+        verdict=verdict(result),
+        defaults=published(request.hardware),
     )
 
 
-def start_commands(request: ResolvedRequest, longest: int) -> tuple[Command, ...]:
-    """The command that starts the engine of a request; none where it has no options for the deployment.
+def published(hardware: Hardware) -> tuple[Default, ...]:
+    """The datasheet's figures, which controls show until another is given: of the peaks that of 16-bit formats."""
+    accelerator = hardware.accelerator
+    memory, rates = accelerator.memory, accelerator.peak_flops
+    halves = [rates[dtype].value for dtype in ("bf16", "fp16") if dtype in rates]
+    figures = (
+        halves[0] if len(halves) > 0 else max([rate.value for rate in rates.values()]),
+        memory.bandwidth.value,
+        (memory.reported or memory.label).value,
+    )
+    return tuple(
+        [
+            Default(key=control.key, value=float(f"{figure / control.scale:.4g}"))
+            for control, figure in zip(OVERRIDE_CONTROLS, figures, strict=True)
+        ]
+    )
+
+
+def settings_line(request: ResolvedRequest, result: Analysis) -> str:
+    """Formats, engine and workload, and the figures of the hardware that were given instead of its datasheet's."""
+    hardware = request.hardware
+    given = [
+        ("bandwidth", f"{formatting.quantity(hardware.bandwidth, 'B/s', 3)} given"),
+        ("memory_bytes", f"{formatting.binary(hardware.memory_bytes)} given"),
+        ("peak_flops", f"peak {formatting.quantity(max(hardware.peaks.values()), 'FLOP/s', 3)} given"),
+    ]
+    return " · ".join([answer.settings(result), *[text for key, text in given if key in hardware.overrides]])
+
+
+def start_commands(request: ResolvedRequest, longest: int, most: int) -> tuple[Command, ...]:
+    """The commands that start the engine: for the batch of a request, and for service; none where it has no options for it.
 
     Args:
         request: the deployment.
         longest: tokens of the longest sequence.
+        most: the largest batch that fits, for service; it has no command if the request limits the batch, or has this one.
     """
     line = engine_start(request, longest)
-    return (Command(label="Start the engine", text=line),) if line else ()
+    if not line:
+        return ()
+    measure = Command(label="Start the engine, to measure these numbers", text=line)
+    deployment = request.deployment
+    if deployment.max_num_seqs is not None or not request.workload.batch < most < UNLIMITED:
+        return (measure,)
+    serving = deployment.model_copy(update={"max_num_seqs": most // deployment.data_parallel_size})
+    service = engine_start(replace(request, deployment=serving), longest)
+    return (measure, Command(label=f"Start the engine, for service of up to {most:,} sequences", text=service))
 
 
 def _in_terminal(values: Values) -> str:
@@ -71,64 +134,146 @@ def _in_terminal(values: Values) -> str:
     return shell_line((*start, *flags(values)))
 
 
-def tiles(result: Analysis) -> tuple[Tile, ...]:
-    """The numbers at the head of the page."""
-    tiles = []
-    for label, phase in (("TPOT", result.decode), ("TTFT", result.prefill)):
-        if phase is None:
-            continue
-        span = phase.pipeline
-        note = "does not fit" if span.bound is None else f"at least {seconds(span.floor).text}"
-        if span.low is not None and span.high is not None:
-            note = f"{seconds(span.low).text} to {seconds(span.high).text}; at least {seconds(span.floor).text}"
-        tiles.append(Tile(label=label, cell=seconds(best(span)), note=note))
-    decode = result.decode
-    rate = (
-        None
-        if decode is None
-        else decode.tokens_per_s
-        if decode.tokens_per_s_estimate is None
-        else decode.tokens_per_s_estimate
-    )
-    if decode is not None:
-        tiles.append(Tile(label="tokens/s", cell=number_cell(rate), note=f"of all {plural(decode.batch, 'sequence')}"))
-    memory = result.memory
-    share_of = (memory.budget_bytes - memory.free_bytes) / memory.budget_bytes
-    tiles.append(
-        Tile(label="memory in use", cell=share(share_of), note=f"of {summary.gib(memory.budget_bytes)} GiB per device")
-    )
-    tiles.append(Tile(label="max batch", cell=whole(memory.max_batch), note="at this context"))
-    critical = result.limits.critical_batch_step
-    tiles.append(
-        Tile(
-            label="critical batch",
-            cell=whole(critical),
-            note="compute-bound from there on" if critical else "memory-bound at every batch size",
+def tiles(request: ResolvedRequest, result: Analysis) -> tuple[Tile, ...]:
+    """The numbers at the head of the page: TPOT, TTFT, throughput, memory, the largest batch."""
+    made = [
+        time_tile(label, meaning, role, phase.pipeline)
+        for label, meaning, role, phase in (
+            ("TPOT", "time per output token", "tpot", result.decode),
+            ("TTFT", "time to first token", "ttft", result.prefill),
         )
-    )
-    return tuple(tiles)
+        if phase is not None
+    ]
+    memory, decode, most = result.memory, result.decode, largest_batch(result)
+    if decode is not None:
+        rate = decode.tokens_per_s.best
+        full = full_rate(request, result)
+        note = f"at batch {decode.batch:,}"
+        if full is not None and most > decode.batch:
+            note += f"; {formatting.about_number(full)} at {most:,}, where memory is full"
+        made.append(Tile(label="tok/s", meaning="throughput", cell=about_count(rate), note=note))
+    parts = [(name, size) for name, size, _ in summary.memory_rows(result) if name not in ("free", "missing") and size > 0]
+    used = memory.budget_bytes - memory.free_bytes
+    whole_bar = max(used, memory.budget_bytes)
+    bar: list[Part] = []
+    start = 0.0
+    for name, size in parts:
+        bar.append(Part(name=name, role=PARTS.get(name, name), start=start, length=size / whole_bar))
+        start += size / whole_bar
+    device = result.hardware["devices"] > 1
+    note = f"of {_short_gib(memory.budget_bytes)} GiB: "
+    note += " · ".join([f"{'KV' if name == 'KV cache' else name} {_short_gib(size)}" for name, size in parts])
+    cell = Cell(text=f"{_short_gib(used)} GiB", value=used)
+    made.append(Tile(label="Memory", meaning="per device" if device else "in use", cell=cell, note=note, parts=tuple(bar)))
+    linear = result.limits.critical_batch_linear
+    note = "at these lengths"
+    if linear is not None:
+        step = result.limits.critical_batch_step
+        as_whole = "the whole step never" if step is None else f"the whole step from {step:,}"
+        note += f"; linear layers are compute-bound from {linear:,.0f}, {as_whole}"
+    made.append(Tile(label="Max batch", meaning="sequences", cell=whole(most), note=note))
+    return tuple(made)
 
 
-def _sections(values: Values, requests: list[ResolvedRequest], results: list[Analysis]) -> list[Section]:
-    request, result = requests[0], results[0]
-    ttft, tpot = values["ttft_ms"] / 1e3, values["tpot_ms"] / 1e3
-    sections: list[Section] = [section("inputs", "Inputs", INPUTS, None, [inputs(request)])]
-    if len(results) > 1:
-        sections.append(section("compare", "Side by side", "", None, [comparison(requests, results)]))
-    sections.append(
-        figure_section(roofline_figure(request, result), [operators_table(result, phase) for phase in result.phases])
-    )
+_SPACE = 1.12
+"""How far the axis of a gauge goes on beyond the end of the interval."""
+
+
+def time_tile(label: str, meaning: str, role: str, span: Duration) -> Tile:
+    """The tile of a time: its estimate between the ends of the interval, and its bound."""
+    if span.bound is None:
+        return Tile(label=label, meaning=meaning, cell=seconds(None), note="does not fit")
+    bound = f"bound {formatting.fixed(span.bound, 's', 2)}"
+    if span.estimate is None or span.low is None or span.high is None:
+        return Tile(label=label, meaning=meaning, cell=seconds(span.bound), note="roofline bound")
+    end = _SPACE * max(span.high, span.bound)
+    gauge = Gauge(role=role, low=span.low / end, high=span.high / end, value=span.estimate / end, bound=span.bound / end)
+    note = f"80 % interval {formatting.about_range(span.low, span.high)}; {bound}"
+    return Tile(label=label, meaning=meaning, cell=about_time(span.estimate), note=note, gauge=gauge)
+
+
+def _short_gib(size: float) -> str:
+    """GiB with three digits at the most, two below one."""
+    value = size / summary.GIB
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
+
+
+def full_rate(request: ResolvedRequest, result: Analysis) -> float | None:
+    """Tokens/s of a decode step of the largest batch that fits: the estimate, else the bound; None without such a batch."""
+    most = largest_batch(result)
+    if most >= UNLIMITED or most < 1 or result.decode is None:
+        return None
+    time = best(pipeline(request, decode(most, request.workload.context)))
+    return most / time if time else None
+
+
+def verdict(result: Analysis) -> str:
+    """Whether it fits, and what limits the longest phase, in one or two sentences."""
+    first = summary.verdict(result)
+    phase = result.decode if result.decode is not None else result.phases[0]
+    if not result.memory.fits or phase.tokens_per_s.bound is None:
+        return first
+    what = {"prefill": "Prefill", "decode": "Decode", "mixed": "The step"}[phase.name]
+    return f"Fits. {what} is {phase.bound_by}-bound: {summary.limited_because(phase, result)}."
+
+
+def section_keys(state: Solved) -> list[str]:
+    """The sections of a state's view, in their order."""
+    request, result = state.requests[0], state.results[0]
+    keys = ["roofline", "explorer"]
+    if len(state.results) > 1:
+        keys.append("compare")
     if any(phase.time.bound is not None for phase in result.phases):
-        sections += [figure_section(time_budget(phase), []) for phase in result.phases]
-    sections.append(figure_section(memory_budget(results), [limits(result)]))
-    sections.append(figure_section(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
-    sections.append(figure_section(explorer(request, result, tpot), []))
-    sections.append(figure_section(ttft_by_prompt(requests, ttft), []))
-    sections.append(figure_section(heatmap(request, result), []))
+        keys += [f"time-{phase.name}" for phase in result.phases]
+    keys += ["memory", "batch-limits", "ttft"]
     if result.memory.fits or request.ignore_capacity:
-        sections.append(figure_section(sensitivity(request), []))
-    sections.append(section("checked", "Model against measurement", CHECKED, None, [checked(request)]))
-    return sections
+        keys.append("sensitivity")
+    return [*keys, "heatmap", *LAST_SECTIONS]
+
+
+def section_of(state: Solved, key: str) -> Section:
+    """One of the sections of `section_keys`. A page makes those in view first."""
+    if key in LAST_SECTIONS:
+        return last_section(state.requests[0], state.results[0], key)
+    if key == "compare":
+        return section("compare", "Side by side", "", [comparison(state.requests, state.results)])
+    return figure_section(_figure(state, key), half=key != "heatmap")
+
+
+def _figure(state: Solved, key: str) -> Figure:
+    request, result = state.requests[0], state.results[0]
+    ttft, tpot = state.values["ttft_ms"] / 1e3, state.values["tpot_ms"] / 1e3
+    if key == "roofline":
+        others = list(zip(state.requests[1:], state.results[1:], strict=True))
+        return roofline_figure(request, result, others)
+    if key == "explorer":
+        return explorer(request, result, tpot)
+    if key == "memory":
+        return memory_budget(state.results)
+    if key == "batch-limits":
+        return batch_limits(request, result, Slo(ttft or None, tpot or None))
+    if key == "ttft":
+        return ttft_by_prompt(state.requests, ttft)
+    if key == "sensitivity":
+        return sensitivity(request)
+    if key == "heatmap":
+        return heatmap(request, result)
+    return next(time_budget(phase) for phase in result.phases if key == f"time-{phase.name}")
+
+
+LAST_SECTIONS = ("operators", "limits", "checked", "inputs")
+"""What a page ends with, folded: tables of operators and largest batches, what was measured, inputs with their sources."""
+
+
+def last_section(request: ResolvedRequest, result: Analysis, key: str) -> Section:
+    """One of the sections that a page ends with."""
+    if key == "operators":
+        return folded(key, "Operators", "", [operators_table(result, phase) for phase in result.phases])
+    if key == "limits":
+        return folded(key, "Largest batch by context", "", [limits(result)])
+    if key == "checked":
+        return folded(key, "Model against measurement", CHECKED, [checked(request)])
+    return folded(key, "Inputs and their sources", INPUTS, [inputs(request)])
 
 
 CHECKED = (
@@ -138,14 +283,19 @@ CHECKED = (
 INPUTS = "What the numbers are made of, and where it was read."
 
 
-def figure_section(drawn: Figure, tables: list[Table]) -> Section:
-    """A figure, and tables below it."""
-    return section(drawn.key, drawn.title, "", drawn, tables)
+def figure_section(drawn: Figure, *, half: bool = True) -> Section:
+    """A section with a figure alone; half as wide as the page where the window is wide, unless told otherwise."""
+    return Section(key=drawn.key, title=drawn.title, note="", figure=drawn, tables=(), half=half)
 
 
-def section(key: str, title: str, note: str, drawn: Figure | None, tables: list[Table]) -> Section:
-    """A section of the page."""
-    return Section(key=key, title=title, note=note, figure=drawn, tables=tuple(tables))
+def section(key: str, title: str, note: str, tables: list[Table]) -> Section:
+    """A section of tables."""
+    return Section(key=key, title=title, note=note, figure=None, tables=tuple(tables))
+
+
+def folded(key: str, title: str, note: str, tables: list[Table]) -> Section:
+    """A section of tables of which the title alone is seen at first."""
+    return Section(key=key, title=title, note=note, figure=None, tables=tuple(tables), folded=True)
 
 
 def limits(result: Analysis) -> Table:
@@ -251,7 +401,7 @@ WEIGHTS: dict[str, tuple[str, str]] = {
     "nvfp4": ("quantization", "nvfp4"),
 }
 _SIZES = ("tp", "pp", "dp", "ep")
-_COUNTS = ("batch", "input_len", "context", "output_len", *_SIZES)
+_COUNTS = ("batch", "input_len", "cached_prefix", "context", "output_len", *_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +427,7 @@ def options(values: Values) -> Values:
     chosen: Values = {name: int(values[name]) for name in _COUNTS} | dict(values["fixed"])
     if values["weights"] in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
+        chosen = {other: given for other, given in chosen.items() if other != "bits_per_weight"}
         chosen[name] = value
     if values["kv"]:
         chosen["kv_cache_dtype"] = values["kv"]
@@ -313,6 +464,8 @@ def flags(values: Values) -> tuple[str, ...]:
             line += [flag, f"{value:.0f} B"]
         elif value is True:
             line.append(flag)
-        elif name not in _SIZES or value != 1:
+        elif name in _SIZES or name == "cached_prefix":
+            line += [flag, str(value)] if value > (1 if name in _SIZES else 0) else []
+        else:
             line += [flag, str(value)]
     return tuple(line)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from roofline.formatting import money, number, seconds
+from roofline.formatting import about, money, number, seconds
+from roofline.report.cells import about_time, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
-from roofline.report.cells import table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
 from roofline.report.plan.load import Planned, Times
 from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, replicas, same_rate
@@ -48,17 +48,22 @@ def pareto(planned: Planned, values: Values, candidates: list[Scaled], name: str
     kinds = [price.hardware for price in planned.prices][:_HUES]
     series = []
     for variant, kind in enumerate(kinds):
-        ones = [one for one in timed if one.of.hardware == kind and one.of.number in front]
-        if ones:
-            series.append(_dots(planned, ones, name, kind, "estimate", variant, by_devices))
-    others = [one for one in timed if one.of.number not in front or one.of.hardware not in kinds]
+        filled = [one for one in timed if one.of.hardware == kind and one.of.number in front]
+        hollow = [one for one in timed if one.of.hardware == kind and one.of.number not in front]
+        if filled:
+            series.append(_dots(planned, filled, timed, name, kind, "estimate", variant, by_devices))
+        if hollow:
+            series.append(_dots(planned, hollow, timed, name, kind, "bound", variant, by_devices))
+    others = [one for one in timed if one.of.hardware not in kinds]
     if others:
-        series.append(_dots(planned, others, name, "beaten in cost, TTFT and TPOT", "free", 0, by_devices))
+        series.append(_dots(planned, others, timed, name, "other hardware", "free", 0, by_devices))
     line = _line(planned, timed, name, by_devices)
     xs = tuple([_times(one, name).mean or 0.0 for one in line])
     ys = tuple([_height(planned, one, by_devices) or 0.0 for one in line])
-    series.insert(0, Series(name=f"nothing beats it in cost and {name}", kind="line", role="roof", x=xs, y=ys))
-    note = "Numbers are those of the candidates; filled ones are on the front of cost, TTFT and TPOT together."
+    series.insert(
+        0, Series(name=f"front of {'devices' if by_devices else 'cost'} and {name}", kind="line", role="roof", x=xs, y=ys)
+    )
+    note = "Numbers are those of the table. Filled: on the front of cost, TTFT and TPOT together."
     if by_devices:
         note += " Devices stand for cost, since not every price is known."
     if not same_rate(planned, values) and planned.rate is not None:
@@ -86,7 +91,9 @@ def _line(planned: Planned, timed: list[Scaled], name: str, by_devices: bool) ->
     return front
 
 
-def _dots(planned: Planned, ones: list[Scaled], name: str, called: str, role: str, variant: int, by_devices: bool) -> Series:
+def _dots(
+    planned: Planned, ones: list[Scaled], timed: list[Scaled], name: str, called: str, role: str, variant: int, by_devices: bool
+) -> Series:
     return Series(
         name=called,
         kind="points",
@@ -94,15 +101,33 @@ def _dots(planned: Planned, ones: list[Scaled], name: str, called: str, role: st
         x=tuple([_times(one, name).mean or 0.0 for one in ones]),
         y=tuple([_height(planned, one, by_devices) or 0.0 for one in ones]),
         labels=tuple([_label(planned, one) for one in ones]),
-        short=tuple([f"{one.of.number}" for one in ones]),
+        short=tuple([_numbers(planned, one, timed, name, by_devices) for one in ones]),
         variant=variant,
     )
+
+
+_NEAR = 1.03
+"""A ratio of times up to which points of one height cover each other."""
+
+
+def _numbers(planned: Planned, one: Scaled, timed: list[Scaled], name: str, by_devices: bool) -> str:
+    """The number of a candidate, with those that its point hides; none for a point that another names."""
+    at, height = _times(one, name).mean or 0.0, _height(planned, one, by_devices)
+    same = []
+    for other in timed:
+        mean = _times(other, name).mean or 0.0
+        if _height(planned, other, by_devices) == height and max(mean, at) <= _NEAR * min(mean, at):
+            same.append(other.of.number)
+    return ", ".join([f"{number}" for number in sorted(same)]) if one.of.number == min(same) else ""
 
 
 def _label(planned: Planned, one: Scaled) -> str:
     parts = [deployed(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)]
     cost = "" if one.per_hour is None else f", {money(one.per_hour)} {planned.currency} per hour"
-    times = f"TTFT {seconds(one.of.ttft.mean)}, TPOT {seconds(one.of.tpot.mean)}"
+    form = about if one.of.basis == "estimate" else seconds
+    times = ", ".join([
+        f"{name} {form(mean)}" for name, mean in (("TTFT", one.of.ttft.mean), ("TPOT", one.of.tpot.mean)) if mean is not None
+    ])  # fmt: skip
     return f"{one.of.number}: {one.of.hardware}, {' and '.join(parts)}, {one.of.precision}{cost}, {times}"
 
 
@@ -117,7 +142,7 @@ def _points(planned: Planned, timed: list[Scaled], name: str, front: list[int], 
                 text_cell(f"{one.of.number}"),
                 text_cell(one.of.hardware),
                 cost,
-                seconds_cell(_times(one, name).mean),
+                (about_time if one.of.basis == "estimate" else seconds_cell)(_times(one, name).mean),
                 text_cell(kind),
             )
         )
@@ -132,7 +157,9 @@ def steps(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure 
     low, high = planned.rate / _RANGE, planned.rate * _RANGE
     chosen, by_devices = _cheapest(planned, values, candidates, low, high)
     series, rows = [], []
-    for index, one in enumerate(chosen):
+    drawn: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
+    names: list[str] = []
+    for one in chosen:
         unit = 1.0 if by_devices else values[price_of(planned, one.of).key]
         edges = _edges(one, low, high)
         xs, ys = [], []
@@ -140,14 +167,20 @@ def steps(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure 
             height = _devices(one, end) * unit
             xs += [start, end]
             ys += [height, height]
-        name = f"{one.of.number}: {one.of.hardware}, {one.of.precision}, {_layouts(one)}"
-        series.append(Series(name=name, kind="line", role="roof", x=tuple(xs), y=tuple(ys), variant=index))
+        line = (tuple(xs), tuple(ys))
+        if line in drawn:  # as many devices of the same price at every rate
+            names[drawn.index(line)] = f"{one.of.number} and {names[drawn.index(line)]}"
+        else:
+            drawn.append(line)
+            names.append(f"{one.of.number}: {one.of.hardware}, {one.of.precision}, {_layouts(one)}")
         at = [planned.rate / 2, planned.rate, planned.rate * 2, values["rate"]]
         costs = [_devices(one, rate) * unit for rate in at]
         cells = [whole(cost) if by_devices else Cell(text=money(cost), value=cost) for cost in costs]
         rows.append((text_cell(f"{one.of.number}"), text_cell(one.of.hardware), *cells))
+    for index, (xs_drawn, ys_drawn) in enumerate(drawn):
+        series.append(Series(name=names[index], kind="line", role="roof", x=xs_drawn, y=ys_drawn, variant=index))
     heads = [f"at {number(rate)} requests/s" for rate in (planned.rate / 2, planned.rate, planned.rate * 2)]
-    marks = [Mark(text=f"planned: {number(planned.rate)} requests/s", x=planned.rate, role="limit")]
+    marks = [Mark(text=f"planned: {number(planned.rate)} requests/s", x=planned.rate, role="slo")]
     if not same_rate(planned, values) and low <= values["rate"] <= high:
         marks.append(Mark(text=f"{number(values['rate'])} requests/s", x=values["rate"], role="critical"))
     note = (

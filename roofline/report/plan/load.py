@@ -51,7 +51,7 @@ def planned(result: Mapping[str, Any], path: Path | None = None) -> Planned:
         raise read.wrong("pareto", "must be a list of indices of candidates")
     why = infeasible if not candidates and isinstance(infeasible, dict) else {}
     return Planned(
-        model=read.text(read.mapping(result, "model"), "name"),
+        model=_title(read, read.mapping(result, "model")),
         rate=read.number(traffic, "rate", optional=True),
         mean_rate=read.number(traffic, "mean_rate", optional=True),
         clients=read.whole(traffic, "concurrency", optional=True),
@@ -357,6 +357,11 @@ class ClassTimes:
     name: str
     ttft: Times
     tpot: Times
+
+
+def _title(read: _Reader, model: Mapping[str, Any]) -> str:
+    """The model's title, or its name where the file has no title."""
+    return str(model["title"]) if isinstance(model.get("title"), str) else read.text(model, "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

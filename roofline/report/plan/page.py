@@ -1,7 +1,7 @@
 """The page of a capacity plan: one file with the answer, the candidates, and controls for the rate and the prices.
 
 What the controls change is computed in the page by the functions of `roofline.report.plan.scaling`, translated: replicas,
-devices and money. Without candidates there is nothing to set, and the page has no script.
+devices and money. Without candidates there is nothing to set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from roofline.report.page_program import page_script, view_program
 from roofline.report.plan import figures, tables
 from roofline.report.plan.load import PLAN_DATA, Planned, Price, planned
 from roofline.report.plan.scaling import Scaled, Values, first_values, ordered
-from roofline.report.plan.tables import infeasible, sentences, subtitle, title
+from roofline.report.plan.tables import infeasible, searched, sentences, subtitle, title, verdict
 
 if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
@@ -36,8 +36,13 @@ def plan_page(plan: Plan, line: str = "") -> str:
 
 def first_view(plan: Plan) -> View:
     """What the page shows before a control is moved."""
-    read = planned(plan.to_dict(), None)
-    return view(read, first_values(read))
+    return saved_plan_view(plan.to_dict())
+
+
+def saved_plan_view(result: Mapping[str, Any], path: Path | None = None) -> View:
+    """What the page of a plan's JSON shows before a control is moved; arguments and errors are those of `saved_plan_page`."""
+    plan = planned(result, path)
+    return view(plan, first_values(plan))
 
 
 def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: str = "") -> str:
@@ -62,7 +67,7 @@ def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: s
     program, data = translated(_program, lambda into: {"page": into.encode(plan)})
     return live_page(
         first, settings, page_script(program, _SCRIPTS), data, reproduce,
-        settings_title="What if", assumptions_last=True, styles=("plan",),
+        settings_title="What if",
     )  # fmt: skip
 
 
@@ -95,7 +100,7 @@ def view(planned: Planned, values: Values) -> View:
     return View(
         title=title(planned),
         subtitle=subtitle(planned),
-        answer=tuple(sentences(planned, values)),
+        answer=(*sentences(planned, values), *_counts(planned)),
         fits=best.beyond == "",
         error="",
         tiles=tables.tiles(planned, values, best),
@@ -103,7 +108,13 @@ def view(planned: Planned, values: Values) -> View:
         sections=tuple(_sections(planned, values, candidates)),
         assumptions=tables.assumptions(planned),
         not_modelled=(*_NOT_MODELLED, *_ELSEWHERE) if planned.rate is not None else _NOT_MODELLED,
+        verdict=verdict(planned, values),
     )
+
+
+def _counts(planned: Planned) -> tuple[str, ...]:
+    text = searched(planned)
+    return (text,) if text else ()
 
 
 def _commands(best: Scaled) -> tuple[Command, ...]:
@@ -120,32 +131,35 @@ def _commands(best: Scaled) -> tuple[Command, ...]:
 
 
 def _sections(planned: Planned, values: Values, candidates: list[Scaled]) -> list[Section]:
-    made = [Section(key="candidates", title="Candidates", note="", figure=None, tables=_some(
-        tables.candidates(planned, values, candidates), tables.remarks(candidates)))]  # fmt: skip
+    made = []
     for name in ("TPOT", "TTFT"):
         made += _drawn(figures.pareto(planned, values, candidates, name))
-    made += _drawn(figures.steps(planned, values, candidates))
-    what = "What if the rate or a price were another" if planned.rate is not None else "What if a price were another"
-    made.append(Section(key="pools", title=what, note=_how(planned), figure=None, tables=_some(
-        tables.pools(planned, candidates), tables.prices(planned, values))))  # fmt: skip
+    made.append(Section(key="candidates", title="Candidates", note="", figure=None, tables=_some(
+        tables.candidates(planned, values, candidates), tables.remarks(candidates))))  # fmt: skip
+    rates = _drawn(figures.steps(planned, values, candidates))
+    made += rates
+    made.append(Section(key="prices", title="Prices", note=_how(planned), figure=None,
+                        tables=(tables.prices(planned, values),), half=len(rates) > 0))  # fmt: skip
+    made.append(Section(key="pools", title="Candidates in detail", note="", figure=None, tables=_some(
+        tables.details(planned, values, candidates), tables.pools(planned, candidates)), folded=True))  # fmt: skip
     made.append(Section(key="traffic", title="Traffic and objectives", note="", figure=None, tables=_some(
-        tables.traffic(planned), tables.load(planned), tables.classes(planned, candidates[0]))))  # fmt: skip
+        tables.traffic(planned), tables.load(planned), tables.classes(planned, candidates[0])), folded=True))  # fmt: skip
     made.append(_inputs(planned))
     return made
 
 
 def _how(planned: Planned) -> str:
     moved = "The rate and the prices" if planned.rate is not None else "The prices"
-    text = f"{moved} can be set on the page; the candidates are counted again and ranked anew. "
+    text = f"{moved} can be set on the page: candidates are counted and ranked again. "
     if planned.rate is None:
         return f"{text}A closed loop has no rate of its own: replicas stay as planned."
-    return f"{text}What a replica serves within the objectives holds for any number of them; times are shown of the plan alone."
+    return f"{text}What a replica serves holds for any number of replicas; times are those of the planned rate."
 
 
 def _drawn(figure: Figure | None) -> list[Section]:
     if figure is None:
         return []
-    return [Section(key=figure.key, title=figure.title, note="", figure=figure, tables=())]
+    return [Section(key=figure.key, title=figure.title, note="", figure=figure, tables=(), half=True)]
 
 
 def _some(*listed: Table | None) -> tuple[Table, ...]:
@@ -154,7 +168,7 @@ def _some(*listed: Table | None) -> tuple[Table, ...]:
 
 def _inputs(planned: Planned) -> Section:
     listed = _some(tables.refused(planned), tables.inputs(planned))
-    return Section(key="inputs", title="Inputs", note="", figure=None, tables=listed)
+    return Section(key="inputs", title="Inputs", note="", figure=None, tables=listed, folded=True)
 
 
 def _refusal(planned: Planned) -> View:
@@ -169,7 +183,7 @@ def _refusal(planned: Planned) -> View:
     return View(
         title=title(planned),
         subtitle=subtitle(planned),
-        answer=tuple(infeasible(planned)),
+        answer=(*infeasible(planned)[1:], *_counts(planned)),
         fits=False,
         error="",
         tiles=(),
@@ -177,6 +191,7 @@ def _refusal(planned: Planned) -> View:
         sections=(*sections, traffic, _inputs(planned)),
         assumptions=tables.assumptions(planned),
         not_modelled=_NOT_MODELLED,
+        verdict=infeasible(planned)[0],
     )
 
 

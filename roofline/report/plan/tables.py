@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline import formatting
-from roofline.formatting import interval, money, number, percent, plural, seconds
-from roofline.report.cells import NOTHING, share, table, text_cell, whole
+from roofline.formatting import about_range, money, number, percent, plural, seconds
+from roofline.report.cells import NOTHING, about_time, share, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
 from roofline.report.figure import Cell, Table, Tile
 from roofline.report.plan.load import Class, Planned, Pool, Refused, Relax, Times
@@ -25,10 +25,12 @@ def _number(value: float | None) -> Cell:
 
 def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
     """Headline numbers of the first candidate: devices, cost, TTFT, TPOT, power, headroom."""
-    at = percent(planned.percentile, digits=6)
     then = "" if same_rate(planned, values) or planned.rate is None else f" at {number(planned.rate)} requests/s"
     what = " + ".join([_counted(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)])
-    tiles = [Tile(label="devices", cell=whole(best.devices), note=what)]
+    if best.of.watts is not None:  # of the devices of the plan, without hosts
+        drawn = best.of.watts * best.devices / sum([pool.devices * pool.replicas for pool in best.of.pools]) / 1000
+        what += f"; TDP {number(drawn, 3)} kW"
+    tiles = [Tile(label="Devices", cell=whole(best.devices), note=what)]
     if best.per_hour is not None:
         spread = "" if best.low is None or best.high is None or best.low == best.high else (
             f"{money(best.low)} to {money(best.high)}"
@@ -39,69 +41,99 @@ def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
             parts = f"input {money(best.million_input)}, output {money(best.million_output)}"
         tiles.append(Tile(label=f"{planned.currency} per million tokens", cell=_money(best.million), note=parts))
     for name, times in (("TTFT", best.of.ttft), ("TPOT", best.of.tpot)):
-        tiles.append(Tile(label=f"{name} of {at}{then}", cell=seconds_cell(times.at), note=_band(times)))
-    if best.of.watts is not None:  # of the devices of the plan
-        drawn = best.of.watts * best.devices / sum([pool.devices * pool.replicas for pool in best.of.pools]) / 1000
-        tiles.append(Tile(label="kW at most", cell=_number(drawn), note="TDP of all devices, without hosts"))
+        tiles.append(Tile(label=f"{name}, {_percentile(planned)}{then}", cell=_time(best, times.at), note=_band(best, times)))
     if best.headroom is not None:
         what = _BINDS.get(best.binds, best.binds)
-        tiles.append(Tile(label="headroom", cell=share(best.headroom, sign=True), note=f"of the rate; then {what} binds"))
+        tiles.append(Tile(label="Headroom", cell=_headroom(best.headroom), note=f"of the rate; then {what} limits it"))
     return tuple(tiles)
 
 
-def _band(times: Times) -> str:
+def _percentile(planned: Planned) -> str:
+    return f"p{number(planned.percentile * 100)}"
+
+
+def _time(one: Scaled, value: float | None) -> Cell:
+    """A time of a candidate: an estimate with two or three digits, a bound with three."""
+    return about_time(value) if one.of.basis == "estimate" else seconds_cell(value)
+
+
+def _band(one: Scaled, times: Times) -> str:
     if times.mean is None:
         return ""
-    return f"mean {seconds(times.mean)}{interval(times.low, times.high)}"
+    between = "" if times.low is None or times.high is None else f", 80 % interval {about_range(times.low, times.high)}"
+    return f"mean {_time(one, times.mean).text}{between}"
+
+
+def _headroom(value: float | None) -> Cell:
+    return NOTHING if value is None else Cell(text=percent(value, 0, sign=True), value=value)
 
 
 def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
-    """Table of all candidates, best first."""
-    at, front = percent(planned.percentile, digits=6), on_front(planned, values, listed)
+    """Table of all candidates, best first: what they are, what they cost, how far they are from their limit."""
+    at, front = _percentile(planned), on_front(planned, values, listed)
     limited = any(one.beyond != "" for one in listed)
-    currency = f", {planned.currency}" if planned.currency else ""
+    currency = planned.currency or "cost"
     names = [
-        "no.", "Pareto", "hardware", "devices", "replicas", "precision", f"per hour{currency}", f"per million tokens{currency}",
-        "TTFT, mean", f"TTFT of {at}", "TPOT, mean", f"TPOT of {at}", "utilisation",
-        *([] if planned.rate is None else ["headroom", "breaks at, requests/s"]), "first to bind",
+        "no.", "hardware", "replicas", "precision", "devices", f"{currency}/h", f"{currency}/M tokens",
+        f"TTFT, {at}", f"TPOT, {at}", *([] if planned.rate is None else ["headroom"]), "limited by", "Pareto",
+        *(["beyond the limits"] if limited else []),
     ]  # fmt: skip
     rows = []
     for one in listed:
-        ttft, tpot = one.of.ttft, one.of.tpot
         cells = [
             text_cell(f"{one.of.number}"),
-            text_cell("front" if one.of.number in front else ""),
             text_cell(one.of.hardware),
-            whole(one.devices),
             text_cell(" + ".join([_counted(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)])),
             text_cell(one.of.precision),
+            whole(one.devices),
             _money(one.per_hour),
             _money(one.million),
-            *(seconds_cell(value) for value in (ttft.mean, ttft.at, tpot.mean, tpot.at)),
-            share(one.utilisation),
+            _time(one, one.of.ttft.at),
+            _time(one, one.of.tpot.at),
         ]
         if planned.rate is not None:
-            cells += [share(one.headroom, sign=True), _number(one.breaks_at)]
-        cells.append(text_cell(_BINDS.get(one.binds, one.binds)))
+            cells.append(_headroom(one.headroom))
+        cells += [
+            text_cell(_BINDS.get(one.binds, one.binds)),
+            text_cell("front" if one.of.number in front else "–"),
+        ]
         rows.append((*cells, text_cell(one.beyond)) if limited else tuple(cells))
-    heads = (*names, "beyond the limits") if limited else tuple(names)
     by = {
         "cost": "Cheapest first",
         "token-cost": "Cheapest per token first",
         "gpus": "Fewest devices first",
-        "latency": "Quickest first",
+        "latency": "Lowest latency first",
     }
-    note = "Front: nothing listed beats it in cost, TTFT and TPOT together. "
+    note = "Front: no other candidate is better in cost, TTFT and TPOT together. "
     if planned.rate is not None:
-        note += f"Times are those at the planned {number(planned.rate)} requests/s. "
-        note += (
-            "Utilisation: of the rate that saturates, the fuller pool's. Headroom: what more could come, spares not counted."
-        )
-    else:
-        note += "Utilisation: of the rate that saturates."
+        note += f"Times are those at the planned {number(planned.rate)} requests/s. Headroom: over the rate, without spares."
+    return table("candidates", by.get(planned.rank, planned.rank), note, tuple(names), rows)
+
+
+def details(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
+    """Table of what `candidates` leaves out: mean times, utilization, the rate at which a candidate is full."""
+    names = [
+        "no.",
+        "hardware",
+        "TTFT, mean",
+        "TPOT, mean",
+        "utilization",
+        *([] if planned.rate is None else ["capacity, requests/s"]),
+    ]
+    rows = []
+    for one in listed:
+        cells = [
+            text_cell(f"{one.of.number}"),
+            text_cell(one.of.hardware),
+            _time(one, one.of.ttft.mean),
+            _time(one, one.of.tpot.mean),
+            share(one.utilisation),
+        ]
+        rows.append((*cells, _number(one.breaks_at)) if planned.rate is not None else tuple(cells))
+    note = "Utilization: of the rate that saturates, the fuller pool's."
     if not as_planned(planned, values) and any(one.utilisation is None for one in listed):
-        note += " Where two pools share the work, their utilisation is known at the planned rate alone."
-    return table("candidates", by.get(planned.rank, planned.rank), note, heads, rows)
+        note += " Where two pools share the work, their utilization is known at the planned rate alone."
+    return table("details", "Mean times and utilization", note, tuple(names), rows)
 
 
 def pools(planned: Planned, candidates: list[Scaled]) -> Table:
@@ -158,7 +190,7 @@ def traffic(planned: Planned) -> Table:
         else (text_cell("requests/s, mean"), *(text_cell(number(one.rate or 0.0)) for one in listed)),
         (text_cell("prompt, tokens"), *(text_cell(one.input_len) for one in listed)),
         (text_cell("mean of it"), *(text_cell(number(one.mean_input)) for one in listed)),
-        (text_cell("answer, tokens"), *(text_cell(one.output_len) for one in listed)),
+        (text_cell("output, tokens"), *(text_cell(one.output_len) for one in listed)),
         (text_cell("mean of it"), *(text_cell(number(one.mean_output)) for one in listed)),
         (text_cell("cached of a prompt"), *(text_cell(percent(one.prefix_hit)) for one in listed)),
         (text_cell("objectives"), *(text_cell(_objectives(one)) for one in listed)),
@@ -266,10 +298,10 @@ def inputs(planned: Planned) -> Table:
 
 _ROLES = {"both": "replica", "prefill": "prefill replica", "decode": "decode replica"}
 _BREAKS = {
-    "ttft": "the TTFT objective fails first",
-    "tpot": "the TPOT objective fails first",
-    "memory": "the KV cache is full first",
-    "throughput": "replicas reach the utilization limit of plans first",
+    "ttft": "the TTFT objective is missed first",
+    "tpot": "the TPOT objective is missed first",
+    "memory": "the KV cache fills up first",
+    "throughput": "the replicas exceed the utilization that a plan allows",
 }
 _BINDS = {"ttft": "TTFT", "tpot": "TPOT"}
 
@@ -299,35 +331,83 @@ def title(planned: Planned) -> str:
 
 
 def subtitle(planned: Planned) -> str:
-    """One line of text: how many deployments were searched, and how many remained after each step."""
+    """One line of text: the traffic and its objectives."""
+    if len(planned.classes) > 1:
+        return f"{len(planned.classes)} classes of requests"
+    one = planned.classes[0]
+    return f"prompt {one.input_len}, output {one.output_len} · {_objectives(one)} of requests"
+
+
+def searched(planned: Planned) -> str:
+    """How many deployments were searched, and how many remained after each step, in a sentence."""
     seen = planned.considered
-    parts = [f"{plural(seen['deployments'], 'deployment')} searched"] if "deployments" in seen else []
+    if "deployments" not in seen:
+        return ""
+    parts = [f"{plural(seen['deployments'], 'combination')} of hardware, precision and parallelism searched"]
     parts += [f"{seen['fit']:,} fit in memory"] if "fit" in seen else []
-    parts += [f"{seen['meet']:,} ways meet the objectives"] if "meet" in seen else []
-    parts += [f"{seen['within_limits']:,} within the limits"] if "within_limits" in seen else []
-    return " · ".join(["Capacity plan", *parts, f"data {planned.data_version}"])
+    if "meet" in seen:
+        pools = " (as one pool, or paired as prefill and decode pools)" if "disaggregated" in planned.limits.modes else ""
+        parts.append(f"{plural(seen['meet'], 'deployment')} of them{pools} meet the objectives")
+    parts += [f"{seen['within_limits']:,} are within the limits"] if "within_limits" in seen else []
+    return f"{'; '.join(parts)}."
+
+
+def verdict(planned: Planned, values: Values) -> str:
+    """The best candidate, its cost and its capacity; or that no candidate is within the limits."""
+    best = ordered(planned, values)[0]
+    cost = "" if best.per_hour is None else f" for {money(best.per_hour)} {planned.currency} per hour"
+    capacity_at = "" if best.breaks_at is None else f" Capacity {number(best.breaks_at, 3)} req/s."
+    return f"{_deployment(planned, values, best, cost)}.{capacity_at}{_excess(best)}"
 
 
 def sentences(planned: Planned, values: Values) -> list[str]:
     """The best candidate in sentences: deployment, cost, latencies, capacity and what fails beyond it."""
     best = ordered(planned, values)[0]
+    return [*_best(planned, values, best), *_remarks_on(planned, values, best), *capacity(best)]
+
+
+def _best(planned: Planned, values: Values, best: Scaled) -> list[str]:
+    """The first candidate in a sentence, and whether it is beyond the limits."""
+    text = f"{_deployment(planned, values, best, '')}{_cost(planned, best)}."
+    return [text, *([_excess(best).strip()] if best.beyond else [])]
+
+
+def _deployment(planned: Planned, values: Values, best: Scaled, cost: str) -> str:
+    """Devices, load and replicas, with the cost between them."""
     moved = "" if as_planned(planned, values) else "What if: "
     pools = [deployed(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)]
     peak = " at the peak" if planned.peak_factor > 1 else ""
     verb = "serves" if best.devices == 1 else "serve"
-    devices = f"{best.devices:,} x {best.of.title} {verb} {_load_text(planned, values)}{peak}"
-    texts = [f"{moved}{devices}: {' and '.join(pools)}, {best.of.precision}{_cost(planned, best)}."]
-    if best.beyond:
-        texts.append(f"No candidate is within the limits: this one takes {best.beyond}.")
-    texts += _seen(planned, values, best)
-    if best.breaks_at is not None and best.headroom is not None:
-        spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
-        more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
-        fails = _BREAKS.get(best.binds, best.binds)
-        texts.append(f"Capacity{spare} {number(best.breaks_at, 3)} req/s{more}. Beyond it {fails}.")
+    devices = f"{best.devices:,} x {best.of.title} {verb} {_load_text(planned, values)}{peak}{cost}"
+    return f"{moved}{devices}: {' and '.join(pools)}, {best.of.precision}"
+
+
+def _excess(best: Scaled) -> str:
+    return f" No candidate is within the limits: this one takes {best.beyond}." if best.beyond else ""
+
+
+def _remarks_on(planned: Planned, values: Values, best: Scaled) -> list[str]:
+    """Latencies of the best candidate, and its cost when replicas follow the day."""
+    texts = _seen(planned, values, best)
     if best.of.following is not None and as_planned(planned, values):
         texts.append(f"Autoscaled over the day: {money(best.of.following)} {planned.currency} per hour on average.")
     return texts
+
+
+_FACTOR = 10
+"""Headroom from which on it is a factor, not a percentage."""
+
+
+def capacity(best: Scaled) -> list[str]:
+    """The rate up to which a candidate meets the objectives, and what fails beyond it; none of closed loops."""
+    if best.breaks_at is None or best.headroom is None:
+        return []
+    spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
+    more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
+    if best.headroom >= _FACTOR:
+        more = f" ({number(best.headroom + 1, 3)} times the planned rate)"
+    fails = _BREAKS.get(best.binds, best.binds)
+    return [f"Capacity{spare} {number(best.breaks_at, 3)} req/s{more}. Beyond it, {fails}."]
 
 
 def _cost(planned: Planned, best: Scaled) -> str:
@@ -342,7 +422,7 @@ def _cost(planned: Planned, best: Scaled) -> str:
 
 def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
     """Times at the planned rate, whatever the rate of the controls is."""
-    at = f"p{number(planned.percentile * 100)}"
+    at = _percentile(planned)
     one = planned.classes[0] if len(planned.classes) == 1 else None
     parts = []
     for name, times, objective in (
@@ -351,10 +431,9 @@ def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
     ):
         if times.mean is None:
             continue
-        ends = [] if times.low is None or times.high is None else [seconds(times.low), seconds(times.high)]
-        interval = f" (80 % interval {' to '.join(ends)})" if ends else ""
+        interval = "" if times.low is None or times.high is None else f" (80 % interval {about_range(times.low, times.high)})"
         wanted = "" if objective is None else f" (objective {seconds(objective)})"
-        parts.append(f"{name} mean {seconds(times.mean)}{interval}, {at} {seconds(times.at)}{wanted}")
+        parts.append(f"{name} mean {_time(best, times.mean).text}{interval}, {at} {_time(best, times.at).text}{wanted}")
     text = "; ".join(parts) + (f"; {best.of.provenance}" if best.of.provenance else "")
     if same_rate(planned, values) or planned.rate is None:
         return [f"{text}."]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofline import formatting
 from roofline.formatting import percent
-from roofline.report.cells import number_cell, seconds, share, table, text_cell
+from roofline.report.cells import about_time, number_cell, seconds, share, table, text_cell
 from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series, Table, View
 from roofline.serving.simulation.result import Simulation
 
@@ -17,6 +17,8 @@ _ROWS = 24
 """Of the table beside a figure, at most."""
 _LEVELS, _RATES = 256, 128
 """Intervals of a line, at most."""
+_WINDOWS, _WHOLE = 24, 1e-6
+"""Means along a line; intervals by which the last one may be short and still count as whole."""
 _EVENTS, _LEAST = 10, 24
 """Events that an interval should have for its rate to say something, and intervals that a figure keeps all the same."""
 
@@ -29,7 +31,9 @@ def history_sections(result: Simulation) -> list[Section]:
         _requests(result), _blocks(result), _tokens(result, "output"), _tokens(result, "prompt"), _rates(result),
         _preemptions(result), _again(result),
     ]  # fmt: skip
-    return [Section(key=one.key, title=one.title, note="", figure=one, tables=()) for one in figures if one is not None]
+    return [
+        Section(key=one.key, title=one.title, note="", figure=one, tables=(), half=True) for one in figures if one is not None
+    ]
 
 
 def _requests(result: Simulation) -> Figure:
@@ -39,20 +43,21 @@ def _requests(result: Simulation) -> Figure:
     count = _few(result, _LEVELS)
     lines = {name: _means(series[name], count) for name in ("running", "waiting")}
     return _drawn(
-        result, "requests", "Requests that run and that wait", "Running: holding a slot. Waiting: queued or preempted.",
+        result, "requests", "Running and waiting requests", "Running: in the batch. Waiting: queued or preempted.",
         Axis(title="requests", scale="linear", low=0.0), lines, number_cell, count,
         marks=(Mark(text=f"max_num_seqs {slots:,}", y=float(slots), role="limit"),) if near else (),
+        roles={"running": "requests", "waiting": "waiting"},
     )  # fmt: skip
 
 
 def _blocks(result: Simulation) -> Figure:
     server = result.server
     there = server["blocks"] * server["replicas"]
-    note = f"Of {there:,} blocks of {server['block_size']:,} tokens; at 100 % a request has to go, or to wait."
+    note = f"Of {there:,} blocks of {server['block_size']:,} tokens; at 100 % a request is preempted, or waits."
     count = _few(result, _LEVELS)
     taken = [value / there for value in _means(result.series["blocks"], count)]
-    up = Axis(title="KV blocks taken", scale="linear", unit="%", low=0.0, high=1.02)
-    return _drawn(result, "kv", "KV blocks", note, up, {"taken": taken}, share, count)
+    up = Axis(title="KV blocks in use", scale="linear", unit="%", low=0.0, high=1.02)
+    return _drawn(result, "kv", "KV cache", note, up, {"in use": taken}, share, count, roles={"in use": "blocks"})
 
 
 def _tokens(result: Simulation, what: str) -> Figure | None:
@@ -61,10 +66,11 @@ def _tokens(result: Simulation, what: str) -> Figure | None:
         return None
     count = _few(result, _RATES)
     over = f"Of all replicas, over intervals of {_text(count * result.series['interval_s'])}."
-    note = over if what == "output" else f"{over} With what is computed again."
+    note = over if what == "output" else f"{over} With recomputed tokens."
     up = Axis(title="tokens/s", scale="linear", low=0.0)
     lines = {f"{what} tokens/s": _means(rates, count)}
-    return _drawn(result, f"{what}-tokens", f"{what.capitalize()} tokens/s", note, up, lines, number_cell, count)
+    roles = {f"{what} tokens/s": f"{what}s"}
+    return _drawn(result, f"{what}-tokens", f"{what.capitalize()} tokens/s", note, up, lines, number_cell, count, roles=roles)
 
 
 def _rates(result: Simulation) -> Figure | None:
@@ -73,10 +79,11 @@ def _rates(result: Simulation) -> Figure | None:
     if sum(arrived) * series["interval_s"] < _EVENTS:  # they have no rate
         return None
     count = _merging(sum(arrived) * series["interval_s"], len(arrived))
-    lines = {"arrive": _means(arrived, count), "are answered": _means(ended, count)}
-    note = f"Over intervals of {_text(count * series['interval_s'])}, by when they come and when they end."
+    lines = {"arrivals": _means(arrived, count), "completions": _means(ended, count)}
+    note = f"Over intervals of {_text(count * series['interval_s'])}."
     up = Axis(title="requests/s", scale="linear", low=0.0)
-    return _drawn(result, "rates", "Requests that arrive and that are answered", note, up, lines, number_cell, count)
+    roles = {"arrivals": "waiting", "completions": "requests"}
+    return _drawn(result, "rates", "Arrivals and completions", note, up, lines, number_cell, count, roles=roles)
 
 
 def _preemptions(result: Simulation) -> Figure | None:
@@ -92,7 +99,7 @@ def _preemptions(result: Simulation) -> Figure | None:
 def _again(result: Simulation) -> Figure | None:
     """Tokens that were lost and came back."""
     series = result.series
-    names = (("computed again", "recomputed_tokens_per_s"), ("moved to the host", "swapped_tokens_per_s"))
+    names = (("recomputed", "recomputed_tokens_per_s"), ("swapped to the host", "swapped_tokens_per_s"))
     levels = {name: series[key] for name, key in names if any(series.get(key, ()))}
     if not levels:
         return None
@@ -122,19 +129,35 @@ def _means(values: Sequence[float], count: int) -> list[float]:
 
 def _drawn(
     result: Simulation, key: str, title: str, note: str, up: Axis, lines: dict[str, list[float]], cell: Any, merged: int = 1,
-    *, marks: tuple[Mark, ...] = (),
+    *, marks: tuple[Mark, ...] = (), roles: Mapping[str, str] | None = None,
 ) -> Figure:  # fmt: skip
-    """A line each, over intervals of the run; each of `merged` of the series'."""
+    """A smooth line each, over intervals of the run, `merged` of the series' in one; the difference to single ones is shaded.
+
+    The last interval is left out where the run ends within it: its mean is of a part.
+    """
     width = result.series["interval_s"] * merged
     count = len(next(iter(lines.values())))
+    if result.duration_s < (count - _WHOLE) * width and count > 2:
+        count -= 1
+    lines = {name: values[:count] for name, values in lines.items()}
     x = tuple((index + 0.5) * width for index in range(count))
-    series = tuple(
-        Series(
-            name=name, kind="line", role="roof", x=x, y=tuple(values),
-            labels=tuple(f"{name}, {_text(at)}: {cell(value).text}" for at, value in zip(x, values, strict=True)),
-        )
-        for name, values in lines.items()
-    )  # fmt: skip
+    reach = max(1, round(count / _WINDOWS / 2)) if count >= _WINDOWS else 0
+    series: list[Series] = []
+    for name, values in lines.items():
+        role = (roles or {}).get(name, "roof")
+        windows = [values[max(0, index - reach) : index + reach + 1] for index in range(count)]
+        smooth = tuple(math.fsum(window) / len(window) for window in windows)
+        if reach:
+            low, high = (tuple(map(edge, values, smooth)) for edge in (min, max))
+            series.append(
+                Series(name=name, kind="band", role=role, x=x, y=(), low=low, high=high, variant=_variant(role, series))
+            )
+        labels = tuple(f"{name}, {_text(at)}: {cell(value).text}" for at, value in zip(x, smooth, strict=True))
+        series.append(Series(
+            name=name, kind="line", role=role, x=x, y=smooth, labels=labels, variant=_variant(role, series),
+        ))  # fmt: skip
+    if reach:
+        note += f" Lines: means over {_text((2 * reach + 1) * width)}; shaded: each interval by itself."
     rows = math.ceil(count / _ROWS)
     columns = [_means(values, rows) for values in lines.values()]
     cells: list[tuple[Cell, ...]] = [
@@ -148,10 +171,15 @@ def _drawn(
         note=note + several,
         x=Axis(title="time", scale="linear", unit="s", low=0.0, high=count * width),
         y=up,
-        series=series,
+        series=tuple(series),
         marks=marks,
         table=table(f"{key}-rows", title, f"Means over {_text(rows * width)}.", ("from", *lines), cells),
     )
+
+
+def _variant(role: str, series: Sequence[Series]) -> int:
+    """Which of the lines of one role comes next."""
+    return sum(1 for one in series if one.role == role and one.kind == "line")
 
 
 def _text(value: float) -> str:
@@ -202,10 +230,17 @@ def view(page: PageData, values: Values) -> View:
         error="",
         tiles=base.tiles,
         commands=base.commands,
-        sections=(*_latency_sections(page, values), *base.sections),
+        sections=tuple(_sections(page, values)),
         assumptions=base.assumptions,
         not_modelled=base.not_modelled,
+        verdict=base.verdict,
     )
+
+
+def _sections(page: PageData, values: Values) -> list[Section]:
+    """The distribution beside the first section of the run, their tables, the others."""
+    first, listed, *tail = _latency_sections(page, values)
+    return [first, *page.base.sections[:1], listed, *page.base.sections[1:2], *tail, *page.base.sections[2:]]
 
 
 def within(curve: Curve, most: float) -> float:
@@ -246,9 +281,9 @@ def _latency_sections(page: PageData, values: Values) -> list[Section]:
     marks = _marks(page, values)
     whole = Figure(
         key="distribution",
-        title="Share of the requests that take at most so long",
+        title="CDF of latency over requests",
         note="ITL: share of the tokens." if any(curve.of == "tokens" for curve in page.curves) else "",
-        x=Axis(title="seconds", scale="log", unit="s"),
+        x=Axis(title="latency", scale="log", unit="s"),
         y=Axis(title="share", scale="linear", low=0.0, high=1.02, unit="%"),
         series=tuple([_line(curve, curve.share, "take at most") for curve in page.curves]),
         marks=marks,
@@ -256,22 +291,33 @@ def _latency_sections(page: PageData, values: Values) -> list[Section]:
     )
     tail = Figure(
         key="tail",
-        title="Share of the requests that take longer",
-        note="The same from above: what is left beyond a time.",
-        x=Axis(title="seconds", scale="log", unit="s"),
+        title="Tail: share of the requests that take longer",
+        note="One minus the CDF, logarithmic.",
+        x=Axis(title="latency", scale="log", unit="s"),
         y=Axis(title="share that takes longer", scale="log", unit="%"),
         series=tuple([_line(curve, tuple([1 - part for part in curve.share]), "take longer than") for curve in page.curves]),
         marks=marks,
     )
-    first = Section(key="latency", title="Latencies", note="", figure=whole, tables=(*page.latencies, *_read(page, values)))
-    return [first, Section(key="tail", title="The slowest", note="", figure=tail, tables=())] if page.tail else [first]
+    listed = (*page.latencies, *_read(page, values))
+    sections = [
+        Section(key="latency", title=whole.title, note="", figure=whole, tables=(), half=True),
+        Section(key="latencies", title="Latencies", note="", figure=None, tables=listed, half=True),
+    ]
+    if page.tail:
+        sections.append(Section(key="tail", title=tail.title, note="", figure=tail, tables=(), half=True))
+    return sections
+
+
+def _role(name: str) -> str:
+    """The role of a line: that of its latency where it is one of those that have a hue."""
+    return name if name in ("TTFT", "TPOT", "ITL", "E2E") else "roof"
 
 
 def _line(curve: Curve, shares: tuple[float, ...], how: str) -> Series:
     return Series(
         name=curve.name,
         kind="line",
-        role="roof",
+        role=_role(curve.name),
         x=curve.seconds,
         y=shares,
         labels=tuple([
@@ -296,7 +342,7 @@ def _marks(page: PageData, values: Values) -> tuple[Mark, ...]:
     for curve, at in _set(page, values):
         given = [mark.x or 0.0 for mark in page.objectives if mark.text.startswith(f"{curve.name} ")]
         if not any(abs(each - at) <= 1e-9 * at for each in given):
-            moved.append(Mark(text=f"{curve.name} {formatting.seconds(at)}", x=at, role="critical"))
+            moved.append(Mark(text=f"{curve.name} {formatting.seconds(at)}", x=at, role=_role(curve.name)))
     return (*page.objectives, *moved)
 
 
@@ -308,15 +354,15 @@ def _read(page: PageData, values: Values) -> tuple[Table, ...]:
     ]
     if len(rows) == 0:
         return ()
-    note = "Each by itself; requests that keep to both are fewer than either. The lines can be moved on the page."
+    note = "Each by itself: fewer requests meet both. The objectives can be moved on the page."
     if len(rows) == 1:
-        note = "The line can be moved on the page."
-    return (table("within", "Share within", note, ("latency", "at most", "share", "take longer"), rows),)
+        note = "The objective can be moved on the page."
+    return (table("within", "Share within an objective", note, ("latency", "objective", "within", "longer"), rows),)
 
 
 def _rows(page: PageData) -> Table:
     rows: list[tuple[Cell, ...]] = [
-        (share(part), *[seconds(at_share(curve, part)) for curve in page.curves]) for part in _SHARES
+        (share(part), *[about_time(at_share(curve, part)) for curve in page.curves]) for part in _SHARES
     ]
     names = ("share", *[curve.name for curve in page.curves])
-    return table("distribution-rows", "Within which a share is", "", names, rows)
+    return table("distribution-rows", "Percentiles", "", names, rows)

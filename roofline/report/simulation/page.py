@@ -1,8 +1,7 @@
 """The page of a simulation: one file with the answer, the latencies, and the server's state over time.
 
 Two lines on the distributions can be moved; the fractions within them are computed in the page by the functions of
-`roofline.report.simulation.figures`, translated. If no request was answered there is nothing to move, and the page has no
-script.
+`roofline.report.simulation.figures`, translated. If no request was answered there is nothing to move.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import formatting
 from roofline.formatting import percent, plural
-from roofline.formatting import seconds as text
 from roofline.formulas.javascript import translated
 from roofline.report import summary
-from roofline.report.cells import number_cell, seconds, share, text_cell, whole
+from roofline.report.answer import settings_line
+from roofline.report.cells import about_count, about_time, number_cell, share, text_cell, whole
 from roofline.report.controls import Control
 from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
 from roofline.report.page import live_page, static_page
@@ -28,9 +27,11 @@ from roofline.report.simulation.summary import (
     load_table,
     preemption_table,
     refusals_table,
-    sentences,
+    remarks,
+    verdict,
+    workload,
 )
-from roofline.serving.simulation.result import Simulation
+from roofline.serving.simulation.result import Latency, Simulation
 from roofline.text import Table as TextTable
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def simulation_page(result: Simulation, line: str) -> str:
     program, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
         first, settings, page_script(program, _SCRIPTS), data, reproduce,
-        settings_title="Objectives", assumptions_last=True, styles=("simulation",),
+        settings_title="Objectives",
     )  # fmt: skip
 
 
@@ -88,23 +89,26 @@ def _program() -> Program:
 
 
 def _base(result: Simulation, line: str) -> View:
-    load = _load_tables(result)
+    load, history = _load_tables(result), history_sections(result)
     return View(
         title=f"Simulation: {summary.headline(result)}",
-        subtitle=summary.subtitle(result),
-        answer=tuple(sentences(result)),
+        subtitle=settings_line(result, *workload(result)),
+        answer=(*(text for _, text in remarks(result)), f"{summary.subtitle(result)}."),
         fits=result.requests.completed > 0 and not result.saturated,
         error="",
         tiles=_tiles(result),
-        commands=(Command(label="The same in a terminal", text=line),),
+        commands=(Command(label="Reproduce in a terminal", text=line),),
         sections=(
-            *([_section("load", "Load and memory", *load)] if load else []),
-            *history_sections(result),
-            _section("asked", "What was simulated", *[_cells(key, listed) for key, listed in input_tables(result)]),
+            *history[:1],
+            *([Section(key="load", title="Load", note="", figure=None, tables=tuple(load), half=True)] if load else []),
+            *history[1:],
+            Section(key="inputs", title="Workload, server and inputs", note="", figure=None, folded=True,
+                    tables=tuple(_cells(key, listed) for key, listed in input_tables(result))),
         ),
         assumptions=_cells("assumptions", summary.assumptions_table(result)),
         not_modelled=_NOT_MODELLED,
-    )
+        verdict=" ".join(verdict(result)),
+    )  # fmt: skip
 
 
 def _load_tables(result: Simulation) -> list[Table]:
@@ -117,10 +121,6 @@ def _load_tables(result: Simulation) -> list[Table]:
         "refused": refusals_table(result),
     }
     return [_cells(key, listed) for key, listed in tables.items() if listed is not None]
-
-
-def _section(key: str, title: str, *listed: Table) -> Section:
-    return Section(key=key, title=title, note="", figure=None, tables=listed)
 
 
 def _cells(key: str, listed: TextTable, values: Any = None) -> Table:
@@ -163,7 +163,7 @@ def _objectives(result: Simulation) -> tuple[Mark, ...]:
         Mark(
             text=f"{name} {formatting.seconds(at)}" + (f" ({', '.join(of)})" if len(of) < len(classes) else ""),
             x=at,
-            role="slo",
+            role=name,
         )
         for (name, at), of in listed.items()
     )
@@ -202,31 +202,36 @@ def _tiles(result: Simulation) -> tuple[Tile, ...]:
     if not result.fits:
         return ()
     if not counts.completed:
-        return (Tile(label="refused", cell=whole(counts.refused), note=f"of {plural(counts.arrived, 'request')}"),)
+        return (Tile(label="Refused", cell=whole(counts.refused), note=f"of {plural(counts.arrived, 'request')}"),)
     ttft, tpot = result.ttft_s, result.tpot_s
-    come = "" if result.offered_rate is None else f"of {number_cell(result.offered_rate).text} that come"
+    come = "" if result.offered_rate is None else f"of {number_cell(result.offered_rate).text} offered"
     listed = [
-        Tile(label="TTFT, mean", cell=seconds(ttft.mean), note=f"p99: {text(ttft.p99)}"),
-        *([] if tpot.mean is None else [Tile(label="TPOT, mean", cell=seconds(tpot.mean), note=f"p99: {text(tpot.p99)}")]),
-        Tile(label="requests/s", cell=number_cell(rates["requests_per_s"]), note=come),
-        Tile(label="output tokens/s", cell=number_cell(rates["output_tokens_per_s"]), note=_of(server["replicas"])),
-        Tile(label="KV blocks taken", cell=share(result.utilisation["kv"]), note="mean over time"),
+        _latency_tile("TTFT", ttft),
+        *([] if tpot.mean is None else [_latency_tile("TPOT", tpot)]),
+        Tile(label="Requests/s", cell=number_cell(rates["requests_per_s"]), note=come),
+        Tile(label="Output tokens/s", cell=about_count(rates["output_tokens_per_s"]), note=_of(server["replicas"])),
+        Tile(label="KV cache in use", cell=share(result.utilisation["kv"]), note="mean over time"),
     ]
     if result.within_slo is not None:
         note = f"goodput: {number_cell(result.goodput).text} requests/s"
         listed.append(
             Tile(
-                label="keep to the SLO",
+                label="Within the SLO",
                 cell=Cell(text=percent(result.within_slo, digits=4), value=result.within_slo),
                 note=note,
             )
         )
     if counts.preemptions:
         listed.append(
-            Tile(label="preemptions", cell=whole(counts.preemptions), note=f"of {plural(counts.preempted, 'request')}")
+            Tile(label="Preemptions", cell=whole(counts.preemptions), note=f"of {plural(counts.preempted, 'request')}")
         )
     return tuple(listed)
 
 
+def _latency_tile(name: str, latency: Latency) -> Tile:
+    p99 = "" if latency.p99 is None else f"p99 {formatting.about(latency.p99)}"
+    return Tile(label=f"{name}, mean", cell=about_time(latency.mean), note=p99)
+
+
 def _of(replicas: int) -> str:
-    return "" if replicas == 1 else f"of {replicas:,} replicas together"
+    return "" if replicas == 1 else f"of all {replicas:,} replicas"

@@ -2,65 +2,133 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.documents import DATA_VERSION, __version__
-from roofline.formatting import percent, plural, seconds
+from roofline.formatting import ABSENT, about, about_number, about_range, number, percent, plural, seconds
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
+from roofline.report import summary
+from roofline.report.answer import provenance, settings_line
 from roofline.serving.simulation.result import Latency, Simulation
-from roofline.text import Table
+from roofline.text import Answer, Table
 
 
 def sentences(result: Simulation) -> list[str]:
-    """The result in sentences: requests answered, saturation, refusals, preemptions, share within the SLO."""
+    """The result in sentences: requests completed, saturation, share within the SLO, step times, refusals, preemptions."""
+    return [*verdict(result), *(text for _, text in remarks(result))]
+
+
+def verdict(result: Simulation) -> list[str]:
+    """Sentences: requests completed and throughput; saturation; share within the SLO."""
     if result.unfit is not None:
         return [f"{result.unfit}."]
-    counts, server = result.requests, result.server
-    several = f"{server['replicas']} replicas, {server['balancer']}, " if server["replicas"] > 1 else ""
-    took = f"{counts.completed:,} of {counts.arrived:,} requests answered in {seconds(result.duration_s)}"
-    texts = [f"{took} ({several}{server['scheduler']}, step times by the {server['basis']})."]
-    if result.estimate_basis is not None and result.steps:
-        texts.append(_step_times(result, result.estimate_basis))
+    counts, rates = result.requests, result.throughput
+    tokens = f"{about_number(rates['output_tokens_per_s'])} output tok/s"
+    took = f"{counts.completed:,} of {plural(counts.arrived, 'request')} completed in {seconds(result.duration_s)}"
+    texts = [f"{took}: {number(rates['requests_per_s'], 3)} req/s, {tokens}."]
+    if result.saturated:
+        offered = number(result.offered_rate or 0.0, 3)
+        texts.append(f"Saturated: the offered load is {offered} req/s; queues grow for as long as it lasts.")
+    if result.within_slo is not None:
+        share = percent(result.within_slo, digits=4)
+        texts.append(f"{share} of the requests meet the SLO: goodput {number(result.goodput or 0.0, 3)} req/s.")
+    return texts
+
+
+def remarks(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and sentences: what was cut off, step times, preemptions, refusals."""
+    counts, lines = result.requests, []
     if result.interrupted:
         left = plural(counts.unfinished, "request")
-        texts.append(f"Interrupted: {left} had come and not ended, and nothing here counts them.")
-    if result.saturated:
-        rates = f"{result.offered_rate:.4g} requests/s come, {result.throughput['requests_per_s']:.4g} are answered"
-        texts.append(f"Saturated: more comes than the server can do ({rates}); waits grow as long as it goes on so.")
+        lines.append(("Interrupted", f"{left} in flight not counted"))
+    if result.estimate_basis is not None and result.steps:
+        lines.append(("Steps", _step_times(result, result.estimate_basis)))
+    elif result.steps:
+        lines.append(("Steps", "Step times are roofline bounds, not estimates."))
+    if counts.preemptions:
+        counted = f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
+        lines.append(("Preemptions", f"{counted} ({result.server['preemption']}): {_costs(result.preemption)}."))
     if counts.refused:
         first = result.refusals[0]
-        texts.append(f"{plural(counts.refused, 'request')} refused, such as request {first['request']}: {first['why']}.")
-    if counts.preemptions:
-        texts.append(
-            f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
-            f" ({server['preemption']}): {_costs(result.preemption)}."
-        )
-    if result.within_slo is not None:
-        texts.append(
-            f"{percent(result.within_slo, digits=4)} of the requests keep to the SLO: a goodput of "
-            f"{result.goodput:.4g} requests/s."
-        )
-    return texts
+        refused = f"{plural(counts.refused, 'request')} refused, such as request {first['request']}"
+        lines.append(("Refused", f"{refused}: {first['why']}."))
+    return lines
+
+
+def workload(result: Simulation) -> list[str]:
+    """Parts of the settings line: arrivals, lengths, scheduler and replicas."""
+    work, server = result.workload, result.server
+    one = work["classes"][0] if len(work["classes"]) == 1 else None
+    parts = [f"{work['clients']:,} clients" if work["clients"] else _arrivals(str(work["source"]))]
+    if one is not None and not one["input_len"].startswith("prompts of"):
+        parts.append(f"prompt {one['input_len']}, output {one['output_len']}")
+    limits = [] if one is None else [(name, one[f"{name.lower()}_s"]) for name in ("TTFT", "TPOT")]
+    if objectives := [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]:
+        parts.append(f"SLO {', '.join(objectives)}")
+    if one is not None and one["prefix_hit"]:
+        parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
+    if server:
+        parts += [f"{server['replicas']} replicas ({server['balancer']})"] if server["replicas"] > 1 else []
+        parts.append(f"scheduler {server['scheduler']}")
+    return parts
+
+
+def _arrivals(source: str) -> str:
+    """Where requests come from: `poisson:2` in words, a trace or file by its name."""
+    kind, _, rate = source.partition(":")
+    return f"Poisson arrivals, {rate} req/s" if kind == "poisson" else source
+
+
+def load_lines(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and texts: throughput, utilization, size of the KV cache, and the spread over runs with other seeds."""
+    rates, used, server = result.throughput, result.utilisation, result.server
+    between = (result.throughput_interval or {}).get("output_tokens_per_s")
+    parts = [] if between is None else [f"80 % interval {_rates(between['low'], between['high'])} output tok/s"]
+    parts += [f"{about_number(rates['prompt_tokens_per_s'])} prompt tok/s"]
+    if result.offered_rate is not None:
+        source = str(result.workload["source"])
+        drawn = f" (mean of the arrivals drawn with seed {result.workload['seed']})" if source.startswith("poisson:") else ""
+        parts.append(f"offered load {number(result.offered_rate, 3)} req/s{drawn}")
+    shares = ", ".join(
+        f"{what} {percent(share, digits=2)}"
+        for what, share in (("compute", used["compute"]), ("memory bandwidth", used["memory"]), ("KV cache", used["kv"]))
+    )
+    each = " per replica" if server["replicas"] > 1 else ""
+    size = f"{server['blocks'] * server['block_size']:,} tokens{each}"
+    lines = [
+        ("Throughput", "; ".join(parts)),
+        ("Utilization", f"{shares}, on average"),
+        ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
+    ]
+    if (runs := result.replications) is not None:
+        named = {"TTFT p99": "ttft_s.p99", "TPOT mean": "tpot_s.mean"}
+        means = {label: runs["figures"][name] for label, name in named.items() if name in runs["figures"]}
+        texts = [f"{label} {about(one['mean'])} ± {about(one['high'] - one['mean'])}" for label, one in means.items()]
+        confidence = percent(runs["confidence"], 0)
+        lines.append(("Between runs", f"{runs['runs']} runs with other seeds; {confidence} confidence: {', '.join(texts)}"))
+    return lines
 
 
 def _step_times(result: Simulation, basis: str) -> str:
     """Typical step times with their intervals, and what they rest on."""
-    texts = []
-    for name, what in (("prefill", "a mean prompt"), ("decode", "a mean decode step")):
+    texts: list[str] = []
+    for name, what in (("prefill", "a prefill step of one prompt of mean length"), ("decode", "an average decode step")):
         time = result.steps[name]["time_s"]
-        interval = f" (80 % interval {seconds(time['low'])} to {seconds(time['high'])})" if basis != "given" else ""
-        texts.append(f"{what} ~{seconds(time['estimate'])}{interval}")
+        label = "" if texts else "80 % interval "
+        interval = f" ({label}{about_range(time['low'], time['high'])})" if basis != "given" else ""
+        texts.append(f"{what} takes ~{about(time['estimate'])}{interval}")
     rest = BASIS_TEXTS.get(basis)
-    return f"Steps: {', '.join(texts)}{f'; {rest}' if rest else ''}."
+    text = f"{'; '.join(texts)}{f'; {rest}' if rest else ''}."
+    return text[0].upper() + text[1:]
 
 
 def _costs(costs: dict[str, float]) -> str:
     """What preemptions cost, of what there was."""
     texts = []
     if costs["recomputed_tokens"]:
-        texts.append(f"{costs['recomputed_tokens']:,.0f} tokens computed again in {seconds(costs['recompute_s'])}")
+        texts.append(f"{about_number(costs['recomputed_tokens'])} tokens recomputed in {about(costs['recompute_s'])}")
     if costs["swapped_tokens"]:
-        texts.append(
-            f"{costs['swapped_tokens']:,.0f} tokens moved to the host, {seconds(costs['swap_s'])} of copies out and in"
-        )
+        texts.append(f"{about_number(costs['swapped_tokens'])} tokens swapped out and in, {about(costs['swap_s'])} of copies")
     return ", ".join(texts) or "nothing was computed twice"
 
 
@@ -76,9 +144,12 @@ def tables(result: Simulation) -> list[Table]:
 
 def latency_table(result: Simulation) -> Table:
     """Text table of TTFT, TPOT, ITL and E2E: mean, percentiles, maximum."""
-    rows = tuple((label, *(seconds(value) for value in _cells(getattr(result, name)))) for name, label in _NAMES.items())
-    note = "over requests; ITL: over tokens; percentiles to 0.1 %"
-    return Table("Latency", note, ("latency", "mean", "p50", "p90", "p95", "p99", "most"), (False, *[True] * 6), rows)
+    rows = tuple(
+        (label, *(ABSENT if value is None else about(value) for value in _cells(getattr(result, name))))
+        for name, label in _NAMES.items()
+    )
+    columns = ("latency", "mean", "p50", "p90", "p95", "p99", "max")
+    return Table("Latency", "over requests; ITL: over tokens", columns, (False, *[True] * 6), rows)
 
 
 def latencies(result: Simulation) -> list[tuple[float | None, ...]]:
@@ -95,17 +166,21 @@ def load_table(result: Simulation) -> Table:
     rates, utilisation = result.throughput, result.utilisation
     between = (result.throughput_interval or {}).get("output_tokens_per_s")
     rows = [
-        ("offered", "-" if result.offered_rate is None else f"{result.offered_rate:.4g} requests/s"),
-        ("answered", f"{rates['requests_per_s']:.4g} requests/s"),
-        ("output", f"{rates['output_tokens_per_s']:,.0f} tokens/s"),
-        *([] if between is None else [("80 % interval", f"{between['low']:,.0f} to {between['high']:,.0f} tokens/s")]),
-        ("prompts", f"{rates['prompt_tokens_per_s']:,.0f} tokens/s"),
+        ("offered", ABSENT if result.offered_rate is None else f"{number(result.offered_rate, 3)} req/s"),
+        ("completed", f"{number(rates['requests_per_s'], 3)} req/s"),
+        ("output", f"{about_number(rates['output_tokens_per_s'])} tok/s"),
+        *([] if between is None else [("80 % interval", f"{_rates(between['low'], between['high'])} tok/s")]),
+        ("prompts", f"{about_number(rates['prompt_tokens_per_s'])} tok/s"),
         ("compute", percent(utilisation["compute"], 1)),
         ("memory", percent(utilisation["memory"], 1)),
         ("KV blocks", f"{percent(utilisation['kv'], 1)} of {result.server['blocks']:,} per replica"),
     ]
-    note = "compute: FLOP of matrix products over the peak's; memory: bytes over the bandwidth's; all means over time"
+    note = "compute: matrix FLOP/s over the peak; memory: bytes/s over the bandwidth; means over time"
     return Table("Load", note, ("what", "value"), (False, True), tuple(rows))
+
+
+def _rates(low: float, high: float) -> str:
+    return f"{about_number(low)} to {about_number(high)}"
 
 
 def interval_table(result: Simulation) -> Table | None:
@@ -118,11 +193,11 @@ def interval_table(result: Simulation) -> Table | None:
         ("e2e_s.mean", "E2E, mean"),
     )  # fmt: skip
     rows = [
-        (label, *(seconds(replications["figures"][name][key]) for key in ("mean", "low", "high")))
+        (label, *(about(replications["figures"][name][key]) for key in ("mean", "low", "high")))
         for name, label in names if name in replications["figures"]
     ]  # fmt: skip
     if (rate := replications["figures"].get("throughput.requests_per_s")) is not None:
-        rows.append(("requests/s", *(f"{rate[key]:.4g}" for key in ("mean", "low", "high"))))
+        rows.append(("req/s", *(number(rate[key], 3) for key in ("mean", "low", "high"))))
     note = f"{replications['runs']} runs with other seeds; {percent(replications['confidence'], 0)} confidence"
     return Table("Between runs", note, ("figure", "mean", "from", "to"), (False, True, True, True), tuple(rows))
 
@@ -132,12 +207,12 @@ def preemption_table(result: Simulation) -> Table | None:
     costs = result.preemption
     if not result.requests.preemptions:
         return None
-    kinds = (("computed again", "recomputed_tokens", "recompute_s"), ("moved to the host", "swapped_tokens", "swap_s"))
-    rows = tuple((what, f"{costs[tokens]:,.0f}", seconds(costs[took])) for what, tokens, took in kinds if costs[tokens])
+    kinds = (("recomputed", "recomputed_tokens", "recompute_s"), ("swapped out and in", "swapped_tokens", "swap_s"))
+    rows = tuple((what, about_number(costs[tokens]), about(costs[took])) for what, tokens, took in kinds if costs[tokens])
     if not rows:
         return None
-    note = f"of a run of {seconds(result.duration_s)}; seconds: by which steps took longer, or waited for copies out and in"
-    return Table("What preemptions cost", note, ("what", "tokens", "seconds"), (False, True, True), rows)
+    note = f"of a run of {seconds(result.duration_s)}; time: by which steps took longer, or waited for copies out and in"
+    return Table("What preemptions cost", note, ("what", "tokens", "time"), (False, True, True), rows)
 
 
 def refusals_table(result: Simulation) -> Table | None:
@@ -147,7 +222,7 @@ def refusals_table(result: Simulation) -> Table | None:
     rows = tuple((f"{one['request']:,}", f"{one['prompt']:,}", f"{one['answer']:,}", one["why"]) for one in result.refusals)
     more = result.requests.refused - len(rows)
     note = f"the first {len(rows)} of {result.requests.refused:,}" if more > 0 else ""
-    return Table("Refused requests", note, ("request", "prompt", "answer", "why"), (True, True, True, False), rows)
+    return Table("Refused requests", note, ("request", "prompt", "output", "why"), (True, True, True, False), rows)
 
 
 def input_tables(result: Simulation) -> list[tuple[str, Table]]:
@@ -171,7 +246,7 @@ def _classes(result: Simulation) -> Table:
     parts += [f"until {seconds(work['until_s'])}"] if work["until_s"] is not None else []
     parts += [f"seed {work['seed']}"]
     parts += [f"the first {percent(work['warm_up'], 0)} not counted"] if work["warm_up"] else []
-    columns = ("class", "prompts, tokens", "mean", "answers, tokens", "their mean", "TTFT at most", "TPOT at most")
+    columns = ("class", "prompt, tokens", "mean", "output, tokens", "mean ", "TTFT objective", "TPOT objective")
     return Table("Workload", "; ".join(parts), columns, (False, False, True, False, True, True, True), rows)
 
 
@@ -193,3 +268,23 @@ def _inputs(result: Simulation) -> Table:
     rows = tuple((role, entry["name"], entry["sha256"]) for role, entry in result.inputs.items())
     note = f"roofline {__version__}, data {DATA_VERSION}"
     return Table("Inputs", note, ("what", "name", "SHA-256"), (False, False, False), rows)
+
+
+def answer(result: Simulation) -> Answer:
+    """Return the answer of `roofline simulate`."""
+    ran = result.fits and result.requests.completed > 0
+    listed = tables(result) if ran else []
+    return Answer(
+        title=summary.headline(result),
+        settings=settings_line(result, *workload(result)),
+        verdict=" ".join(verdict(result)),
+        passed=None if ran and not result.saturated else False,
+        parts=(
+            *(replace(table, title="", note="") for table in listed[:1]),
+            (*remarks(result), *(load_lines(result) if ran else ())),
+        ),
+        details=tuple(listed[1:]),
+        notes=tuple(provenance(result, result.estimate_basis)),
+        assumptions=summary.assumptions_table(result),
+        hint="-v: all tables    -vv: all assumptions    -o page.html: timeline    -o rows.csv: each request",
+    )

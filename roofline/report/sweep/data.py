@@ -39,7 +39,7 @@ class SweepData:
     """Rows as of `roofline.predict.sweeps.folder.read`, and the description as of `Sweep.describe`."""
 
     name: str
-    """Of the file or the folder."""
+    """Of the file or the folder; empty for a sweep that comes from none."""
     frame: pd.DataFrame
     described: dict[str, Any] | None = None
     """None of a file that holds rows alone."""
@@ -76,7 +76,7 @@ class SweepData:
 
     @property
     def by(self) -> tuple[str, ...]:
-        """Axes that the reduction groups by: each of their values has a result of its own."""
+        """Axes that the reduction groups by: one result per value."""
         reduced = (self.described or {}).get("reduce") or {}
         listed = [str(name) for name in reduced.get("by", ()) if name != "phase"]
         if not listed and self.rule == "histogram":
@@ -321,6 +321,7 @@ _NAMES = {
 
 
 _TIMES = {
+    "time_floor_s": "stage floor",
     "time_bound_s": "stage bound",
     "time_sum_s": "stage without overlap",
     "time_estimate_s": "stage",

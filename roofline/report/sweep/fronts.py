@@ -44,7 +44,7 @@ def sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> l
 
 
 def _section(key: str, title: str, drawn: Figure | None) -> Section | None:
-    return None if drawn is None else Section(key=key, title=title, note="", figure=drawn, tables=())
+    return None if drawn is None else Section(key=key, title=title, note="", figure=drawn, tables=(), half=True)
 
 
 def _fixed(sweep: SweepData, rows: pd.DataFrame) -> bool:
@@ -130,7 +130,7 @@ def _figure(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: _Goals, key
         dots.append(_series("points", name, number, best, goals, labels=_labels(sweep, phase, best, goals)))
         cells += _rows(sweep, phase, name, best, goals, of_all)
     if len(chosen) > 1:
-        lines.append(_bare(best_of_all, goals))
+        lines.insert(0, _bare(best_of_all, goals))  # below the lines of the kinds, which have their hues
         texts.append("The front of all is that of every kind together.")
         if "model" in sweep.varied:
             texts.append("Models compete too: small ones win.")

@@ -28,12 +28,17 @@ _NOT_MODELLED = (
 
 def sweep_page(sweep: SweepData) -> str:
     """The page of a sweep as a complete HTML document."""
-    return static_page(view(sweep), shell_line(("roofline", "report", "--from", sweep.name, "--output", "sweep.html")))
+    from_file = shell_line(("roofline", "report", "--from", sweep.name, "--output", "sweep.html"))
+    line = command(sweep)
+    return static_page(
+        view(sweep), f"{line} --output sweep.html" if not sweep.name and line else from_file if sweep.name else ""
+    )
 
 
 def view(sweep: SweepData) -> View:
     """Everything that the page shows."""
     line = command(sweep)
+    answer = _answer(sweep)
     refused = _refused_table(sweep)
     first = Section(
         key="swept",
@@ -46,14 +51,15 @@ def view(sweep: SweepData) -> View:
     return View(
         title=_title(sweep),
         subtitle=_subtitle(sweep),
-        answer=_answer(sweep),
+        answer=answer,
         fits=len(sweep.frame) > 0 and ("fits" not in sweep.frame.columns or bool(sweep.frame["fits"].any())),
         error="",
         tiles=_tiles(sweep),
         commands=(Command(label="The same rows in a terminal", text=line),) if line else (),
-        sections=(first, *_sections(sweep), last),
+        sections=(*_sections(sweep), first, last),
         assumptions=_columns_table(sweep),
         not_modelled=_NOT_MODELLED,
+        verdict=answer[0],
     )
 
 
@@ -94,7 +100,7 @@ def _title(sweep: SweepData) -> str:
     """Title of the page: models on hardware."""
     models, hardware = sweep.grid.get("model", []), sweep.grid.get("hardware", [])
     if not models or not hardware:
-        return f"Sweep: {sweep.name}"
+        return f"Sweep: {sweep.name}" if sweep.name else "Sweep"
     return f"Sweep: {_several(models, 'models')} on {_several(hardware, 'accelerators')}"
 
 

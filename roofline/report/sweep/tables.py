@@ -158,7 +158,9 @@ def configuration_sections(sweep: SweepData, phase: str, rows: pd.DataFrame, pha
     for number, (name, group) in enumerate(chosen):
         drawn_map = maps.heatmap(sweep, phase, name, group, f"map-{phase}-{number}", len(chosen) * phases)
         if drawn_map is not None:
-            listed.append(Section(key=f"map-{phase}-{number}", title=drawn_map.title, note="", figure=drawn_map, tables=()))
+            listed.append(
+                Section(key=f"map-{phase}-{number}", title=drawn_map.title, note="", figure=drawn_map, tables=(), half=True)
+            )
     return listed
 
 

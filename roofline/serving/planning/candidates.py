@@ -371,7 +371,7 @@ def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
 
 def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance) -> Pool:
     sized, request = size.sized, size.sized.replica.request
-    hits = any(service.mix.hit > 0 for service in query.load.services)
+    hits = any(service.mix.cached for service in query.load.services)
     batch = sized.slots * request.deployment.data_parallel_size
     full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
     pool = None if size.role == "both" else size.role
@@ -421,12 +421,12 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
     option, load = draft.option, query.load
     if draft.pools[0].sized.replica.basis == BOUND:
         name = option.hardware.accelerator.name
-        yield f"times are bounds, which no kernel beats: kernels of {name} were not measured"
+        yield f"times are roofline bounds: no kernels of {name} were measured"
     if seen.utilisation > _HIGH_UTILIZATION and load.concurrency is None:
         share = percent(_HIGH_UTILIZATION, 0)
         yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
     if option.precision == "fp8" and not query.model.quantization and "quantization" not in query.fixed:
-        yield "fp8 weights are not what the model's file has: check the output quality"
+        yield "the checkpoint is not in fp8: check the output quality with fp8 weights"
     engine = draft.pools[0].sized.replica.request.engine.name
     if engine == "trtllm" and option.precision == "fp8" and not query.model.quantization:
         yield "trtllm-serve loads the format that a checkpoint has: its command names a folder for one in fp8"

@@ -95,7 +95,8 @@ def _too_slow(query: Query, options: Sequence[Option]) -> dict[str, Any]:
     for name, ratio in ratios.items():
         if ratio > 1:
             tightest = min(limit for service in query.load.services if (limit := service.objectives.get(name)) is not None)
-            why = f"{option.hardware.name}, {option.precision}, {_layout(option.layout)} reaches it with almost no load"
+            deployment = f"{option.hardware.name} with {option.precision} weights and {_layout(option.layout)}"
+            why = f"{deployment} reaches it at almost no load"
             relax.append({"constraint": name, "from": tightest, "to": tightest * ratio * _MARGIN, "why": why})
     if not relax:  # each alone can be met, but not both by the same deployment
         relax.append({"constraint": "percentile", "from": max(s.percentile for s in query.load.services), "to": 0.5,

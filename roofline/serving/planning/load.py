@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.blocks.model import Model
-from roofline.serving.planning.prices import Prices
 from roofline.serving.queueing.replica import REPRESENTATIVES, Mix
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
+from roofline.specs.prices import Prices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +110,9 @@ def _service(one: RequestClass, share: float) -> Service:
 
     prompts = np.sort(one.input_len.quantiles(REPRESENTATIVES)).astype(np.float64)
     outputs = np.sort(one.output_len.quantiles(REPRESENTATIVES)).astype(np.float64)
-    return Service(one.name, Mix(share, prompts, outputs, one.prefix_hit), one.ttft, one.tpot, one.percentile)
+    return Service(
+        one.name, Mix(share, prompts, outputs, one.prefix_hit, one.cached_prefix), one.ttft, one.tpot, one.percentile
+    )
 
 
 def _end(one: RequestClass) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from pydantic import Field
 
@@ -20,11 +20,10 @@ from roofline.numeric import pareto_front
 from roofline.predict.analyze import estimate_notes
 from roofline.predict.options import ALIASES, DEPLOYMENT, keywords
 from roofline.predict.request import COUNTS, ResolvedRequest
-from roofline.serving.options import PLAN, ObjectiveOptions, TrafficOptions
+from roofline.serving.options import PLAN, ObjectiveOptions, PlanOptions, RequestClassOptions
 from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order, typical_steps
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.load import BURSTIEST, MAX_FRONT_COST, MODES, RANKS, Load, Mode, Query
-from roofline.serving.planning.prices import Prices, load_prices
 from roofline.serving.planning.result import Candidate, Plan
 from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
@@ -32,7 +31,8 @@ from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.base import Scalar, Spec
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, ids, load_hardware, shipped
+from roofline.specs.library import Input, ids, load_hardware, shipped, split_count
+from roofline.specs.prices import Prices, load_prices
 from roofline.specs.source import Assumption
 from roofline.specs.yaml_file import SectionErrors, read_yaml, with_section
 from roofline.text import clean
@@ -98,10 +98,7 @@ def _add(accelerators: dict[str, int], name: str, count: str) -> None:
     accelerators[hardware.name] = number * (hardware.node.count if hardware.node else 1)
 
 
-TRAFFIC = tuple(
-    name for name in (*TrafficOptions.__annotations__, *ObjectiveOptions.__annotations__)
-    if name not in ("traffic", "skip_bad_rows")
-)  # fmt: skip
+TRAFFIC = (*RequestClassOptions.__annotations__, *ObjectiveOptions.__annotations__)
 """Options of one class of requests, instead of a file of traffic."""
 _BURSTY = 1.2
 # Options of `analyze` that describe the workload: here the traffic does.
@@ -121,13 +118,13 @@ def plan(
     max_gpus: int | str | None = None,
     max_cost: float | str | None = None,
     spare: int | str | None = None,
-    rank: str | None = None,
-    mode: str | None = None,
+    rank: Literal["cost", "token-cost", "gpus", "latency"] | None = None,
+    mode: Literal["colocated", "disaggregated", "any"] | None = None,
     pue: float | str | None = None,
     top: int | str | None = None,
     attention_dp_balance: bool = False,
     skip_bad_rows: bool = False,
-    **options: Any,
+    **options: Unpack[PlanOptions],
 ) -> Plan:
     """Find deployments that serve traffic within its objectives, best first.
 
@@ -136,7 +133,8 @@ def plan(
         hardware: ids of accelerators or nodes; None: those with measured kernels and a known price.
         traffic: a file of classes of requests, or loaded traffic; else the options of one class:
             `rate` (requests/s) or `concurrency`, `input_len`, `output_len` (distributions) or `trace`, `ttft`, `tpot`
-            (seconds, or texts with a unit), `percentile`, `prefix_hit`, `burstiness`, `peak_factor`, `profile`.
+            (seconds, or texts with a unit), `percentile`, `prefix_hit`, `cached_prefix`, `burstiness`, `peak_factor`,
+            `profile`.
         price: a file of prices; the shipped ranges are used for hardware that it lacks.
         inventory: available accelerators, such as `h100-sxm=16,l40s=8`.
         max_gpus: maximum number of accelerators.
@@ -158,7 +156,7 @@ def plan(
     """
     query = resolve(
         model, hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus, max_cost=max_cost, spare=spare,
-        rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options=options,
+        rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options={**options},
     )  # fmt: skip
     return _run(replace(query, attention_dp_balance=attention_dp_balance))
 
@@ -210,7 +208,10 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
     below = () if first is None else _provenance(first, query.load)
     return Plan(
         inputs=_inputs(query),
-        model={"name": query.model.name, "source": [one.url or one.title for one in query.model.sources.values()]},
+        model={
+            "name": query.model.name, "title": query.model.title,
+            "source": [one.url or one.title for one in query.model.sources.values()],
+        },
         traffic=_traffic(query),
         limits={
             "max_gpus": query.max_gpus, "max_cost": query.max_cost, "inventory": query.inventory,
@@ -242,6 +243,12 @@ def resolve(
         InputError: an option that plans do not have, a wrong value, requests longer than the model allows.
         SpecError: an invalid file.
     """
+    options = dict(options)
+    for name in PLAN["max_gpus"].aliases:  # devices of the plan, and not of one replica, as elsewhere
+        if (number := options.pop(name, None)) is not None:
+            if max_gpus is not None:
+                raise InputError(f"{name} and max_gpus are the same option: give one of them")
+            max_gpus = number
     fixed = {ALIASES.get(name, name): value for name, value in options.items() if value is not None and value is not False}
     for name in fixed.keys() & COUNTS.keys():
         fixed[name] = parse_count(fixed[name], name.replace("_", "-"), minimum=1)
@@ -254,7 +261,12 @@ def resolve(
     resolved = _traffic_of(traffic, {name: fixed.pop(name, None) for name in TRAFFIC}, skip_bad_rows)
     prices = load_prices(price)
     stock = parse_inventory(inventory) if isinstance(inventory, str) else inventory
-    devices, files = _hardware(hardware, prices, stock)
+    devices, files, counts = _hardware(hardware, prices, stock)
+    if counts:
+        if stock is not None or len(counts) < len(devices):
+            either = "--inventory" if stock is not None else "hardware without one"
+            raise InputError(f"a number of devices in --hardware and {either} do not go together: say how many of each, once")
+        stock = counts
     load = Load.of(resolved)
     _check_lengths(model, load, fixed)
     return Query(
@@ -284,7 +296,10 @@ def _traffic_of(traffic: Any, options: dict[str, Any], skip_bad_rows: bool) -> T
     return traffic if isinstance(traffic, Traffic) else load_traffic(Path(traffic), skip_bad_rows=skip_bad_rows)
 
 
-def _hardware(hardware: Any, prices: Prices, stock: dict[str, int] | None) -> tuple[tuple[Hardware, ...], list[Input]]:
+def _hardware(
+    hardware: Any, prices: Prices, stock: dict[str, int] | None
+) -> tuple[tuple[Hardware, ...], list[Input], dict[str, int]]:
+    """The hardware to search, the files that it was read from, and the accelerators of what has a number (`8xh100-sxm`)."""
     listed: list[Any] = []
     if hardware is None:
         listed = list(stock) if stock else _default_hardware(prices)
@@ -297,12 +312,16 @@ def _hardware(hardware: Any, prices: Prices, stock: dict[str, int] | None) -> tu
         raise InputError("--hardware names nothing: give ids such as h100-sxm, separated by commas")
     by_name: dict[str, Hardware] = {}
     files: list[Input] = []
+    counts: dict[str, int] = {}
     for name in names:
-        one, read = (name, []) if isinstance(name, Hardware) else load_hardware(name)
+        count, single = split_count(name)
+        one, read = (name, []) if isinstance(name, Hardware) else load_hardware(single)
         if one.name not in by_name:
             by_name[one.name] = one
             files += read
-    return tuple(by_name.values()), files
+        if count is not None:
+            counts[one.name] = counts.get(one.name, 0) + count * (one.node.count if one.node else 1)
+    return tuple(by_name.values()), files, counts
 
 
 def _default_hardware(prices: Prices) -> list[str]:
@@ -367,8 +386,8 @@ def _traffic(query: Query) -> dict[str, Any]:
             {
                 "name": one.name, "rate": one.rate, "concurrency": one.concurrency, "input_len": str(one.input_len),
                 "output_len": str(one.output_len), "mean_input": one.input_len.mean, "mean_output": one.output_len.mean,
-                "ttft_s": one.ttft, "tpot_s": one.tpot, "percentile": one.percentile, "prefix_hit": one.prefix_hit,
-                "burstiness": one.burstiness,
+                "ttft_s": one.ttft, "tpot_s": one.tpot, "percentile": one.percentile, "prefix_hit": one.mean_hit,
+                "cached_prefix": one.cached_prefix or None, "burstiness": one.burstiness,
             }
             for one in traffic.classes
         ],
@@ -393,9 +412,10 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
                          "TTFT depends on how the clients start and how equal their lengths are; TPOT does not")  # fmt: skip
     yield Assumption("memory", "mean lengths", "default",
                      "batch limits count requests of mean length, each at its last token")  # fmt: skip
-    if any(service.mix.hit for service in load.services):
-        yield Assumption("prefix_hit", max(s.mix.hit for s in load.services), "given",
-                         "the same share of every prompt is cached; its memory is counted for each request")  # fmt: skip
+    for name, what in (("prefix_hit", "share"), ("cached_prefix", "number of tokens")):
+        if most := max(getattr(one, name) for one in query.traffic.classes):
+            yield Assumption(name, most, "given",
+                             f"the same {what} of every prompt is cached; its memory is counted for each request")  # fmt: skip
     devices = {one.name: one for one in query.hardware}
     priced = {name: price for name in {one.hardware for one in candidates} if (price := query.prices.of(devices[name]))}
     for hardware, price in sorted(priced.items()):

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.documents import dump_json, envelope
-from roofline.registry import HasFigures
-from roofline.serving.planning.performance import Performance
+from roofline.registry import Displayed
+from roofline.serving.planning.performance import LatencyStats, Performance
 from roofline.serving.planning.sizing import Binds
 from roofline.specs.source import Assumption
 
@@ -140,6 +140,26 @@ class Candidate:
         """What stops its tightest pool from serving more."""
         return self.tightest.binds
 
+    @property
+    def ttft_s(self) -> LatencyStats:
+        """TTFT in seconds."""
+        return self.performance.ttft
+
+    @property
+    def tpot_s(self) -> LatencyStats:
+        """TPOT in seconds."""
+        return self.performance.tpot
+
+    @property
+    def cost_per_hour(self) -> float | None:
+        """Cost per hour, in `cost.currency`; None without a price."""
+        return self.cost.per_hour
+
+    @property
+    def cost_per_million_tokens(self) -> Cost:
+        """Costs of a million tokens: `input`, `output`, `total`."""
+        return self.cost
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in the list `candidates` of `roofline plan --json`, in base units."""
         main = self.pools[-1]
@@ -188,8 +208,8 @@ class Candidate:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(HasFigures):
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Displayed):
     """Candidates, best first.
 
     Args:

@@ -194,6 +194,8 @@ def _precisions(query: Query, hardware: Hardware) -> Iterator[tuple[str, dict[st
     """As in the model's file, and fp8 weights if the file is not quantized and the hardware multiplies fp8."""
     fixed = query.fixed
     given = [str(fixed[name]) for name in ("dtype", "quantization") if fixed.get(name) is not None]
+    if (bits := fixed.get("bits_per_weight")) is not None:
+        given.append(f"{float(bits):g}-bit")
     if given:
         yield "/".join(name for name in given if name != "none") or query.model.dtype, {}
         return
@@ -264,12 +266,12 @@ def _unfit(
 ) -> RejectedLayout:
     part = request.memory.fullest_stage
     gib = 2**30
-    why = f"weights take {part.weights_bytes / gib:.1f} GiB of the {part.budget_bytes / gib:.1f} GiB that a device has for it"
+    why = f"weights take {part.loaded_bytes / gib:.1f} GiB of the {part.budget_bytes / gib:.1f} GiB that a device has for it"
     if fits:
         why = f"one request of {wanted:,} tokens does not fit beside the weights"
-    elif part.weights_bytes < part.budget_bytes:
+    elif part.loaded_bytes < part.budget_bytes:
         why += f", and no request of {load.mean_input + load.mean_output:,.0f} tokens fits beside them"
-    return RejectedLayout(hardware, precision, layout, why, part.weights_bytes, part.budget_bytes)
+    return RejectedLayout(hardware, precision, layout, why, part.loaded_bytes, part.budget_bytes)
 
 
 def slots_in_memory(request: ResolvedRequest, load: Load) -> int:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.documents import dump_json, envelope
 from roofline.errors import InputError
-from roofline.predict.analyze import estimate_notes, facts, run
-from roofline.predict.options import DEPLOYMENT, keywords
+from roofline.predict.analyze import estimate_basis, estimate_notes, facts, run
+from roofline.predict.options import DEPLOYMENT, Count, DeploymentOptions, Number, keywords
+from roofline.predict.request import cached_prefix as prefix_tokens
 from roofline.predict.request import prepare
 from roofline.predict.result import Analysis
-from roofline.registry import HasFigures
+from roofline.registry import Displayed
 from roofline.serving.preemption import crossover
 from roofline.serving.preemption.copies import Basis, parse_host_copy
 from roofline.serving.preemption.costs import Cheaper, Choice, Preemption, devices
@@ -23,7 +24,7 @@ from roofline.serving.preemption.recompute import Recompute, Recomputed
 from roofline.serving.queueing.replica import BOUND
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Segment
+from roofline.specs.workload import Segment, Step
 from roofline.units import parse_count
 
 # Options of `analyze` that describe the workload: here it is a sequence of `tokens` tokens.
@@ -45,8 +46,9 @@ def preempt(
     host_memory: str | float | None = None,
     batch: int | str = 0,
     context: int | str | None = None,
-    ignore_capacity: bool = False,
-    **options: Any,
+    prefix_hit: Number = None,
+    cached_prefix: Count = None,
+    **options: Unpack[DeploymentOptions],
 ) -> Preempted:
     """Compute the cost of restoring an evicted sequence: recomputed, swapped out and in, or split between both.
 
@@ -63,7 +65,8 @@ def preempt(
         host_memory: for the evicted sequences of a replica, bytes or a text with a unit; default: its share of the node's.
         batch: sequences of the whole deployment that run while this one is recomputed; 0: none.
         context: cached tokens of each of these; default: those of the evicted sequence.
-        ignore_capacity: give times even if the sequence does not fit on the device.
+        prefix_hit: share of `tokens` that other sequences hold too, which therefore stays on the device; or
+        cached_prefix: the same in tokens: as `shared_prefix`, of which `tokens` are those after it.
         **options: those of `roofline analyze` that describe the deployment, with underscores; `block_size` among them.
 
     Returns:
@@ -80,6 +83,11 @@ def preempt(
     host = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
+    held = prefix_tokens(number, prefix_hit, cached_prefix)
+    if held and options.get("shared_prefix"):
+        raise InputError("--shared-prefix stays besides --tokens, --cached-prefix is part of them: give one of them")
+    if held:
+        number, options["shared_prefix"] = number - held, held
     prefix = parse_count(options.get("shared_prefix") or 0, "shared-prefix")
     if context is not None and not running:
         raise InputError("--context is of the sequences that run meanwhile: give their number with --batch")
@@ -92,7 +100,7 @@ def preempt(
     )  # fmt: skip
     costs = Preemption.of(request, **asdict(host), batch=running, context=cached)
     fits = request.all_fit()
-    comparison = _costs_of(costs, query, host.host_link) if fits or ignore_capacity else None
+    comparison = _costs_of(costs, query, host.host_link) if fits or options.get("ignore_capacity") else None
     used = (*request.inputs, *request.estimator.fits.inputs.values(), *costs.swap.copies.inputs)
     return Preempted(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
@@ -100,7 +108,8 @@ def preempt(
         query=query,
         basis=costs.recompute.basis,
         comparison=comparison,
-        assumptions=(*_assumptions(costs, query, host.host_memory), *_provenance(costs, query)),
+        assumptions=(*_assumptions(costs, query, host.host_memory), *estimate_notes(request, _steps(costs, query))),
+        estimate_basis=estimate_basis(request, _steps(costs, query)),
         unfit=None if fits else run(request),
     )
 
@@ -198,12 +207,11 @@ def _assumptions(costs: Preemption, query: Query, host_memory: float | None) -> 
     return [*notes, *costs.swap.copies.notes]
 
 
-def _provenance(costs: Preemption, query: Query) -> list[Assumption]:
-    """Sources of the estimates, if there are any."""
-    request = costs.request
+def _steps(costs: Preemption, query: Query) -> list[Step]:
+    """The steps of a recomputation that differ."""
     whole = (query.tokens - 1) // costs.recompute.budget
     chunks = [query.tokens - whole * costs.recompute.budget, *([costs.recompute.budget] if whole else [])]
-    return estimate_notes(request, [(Segment(1, new, query.prefix),) for new in chunks])
+    return [(Segment(1, new, query.prefix),) for new in chunks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +278,11 @@ class Swapped:
         """Seconds to copy out and back in."""
         return self.out_s + self.in_s
 
+    @property
+    def time_s(self) -> float:
+        """Seconds to copy out and back in."""
+        return self.seconds
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceTimeLost:
@@ -331,8 +344,8 @@ class Comparison:
         return self.swap.high_s < low or (high is not None and high < self.swap.low_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Preempted(HasFigures):
+@dataclass(frozen=True, slots=True, repr=False)
+class Preempted(Displayed):
     """The result of `roofline preempt`. `comparison` has the costs; None if the device cannot hold the sequence."""
 
     inputs: dict[str, Any]
@@ -343,7 +356,44 @@ class Preempted(HasFigures):
     basis: str
     comparison: Comparison | None
     assumptions: tuple[Assumption, ...]
+    estimate_basis: str | None = None
+    """What the estimate of recomputing rests on: "measured", "transferred", "prior" or "given"; None without one."""
     unfit: Analysis | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Number of evicted tokens."""
+        return self.query.tokens
+
+    @property
+    def recompute(self) -> Recomputed | None:
+        """The cost of recomputing; None if the device cannot hold the sequence."""
+        return None if self.comparison is None else self.comparison.recompute
+
+    @property
+    def swap(self) -> Swapped | None:
+        """The cost of swapping; None likewise."""
+        return None if self.comparison is None else self.comparison.swap
+
+    @property
+    def cheaper(self) -> Cheaper | None:
+        """What is cheaper; None likewise."""
+        return None if self.comparison is None else self.comparison.cheaper
+
+    @property
+    def break_even_link(self) -> float | None:
+        """Rate of large copies (bytes/s) at which swapping takes as long as recomputing; None if there is none."""
+        return None if self.comparison is None else self.comparison.break_even_link
+
+    @property
+    def crossover_tokens(self) -> tuple[int, ...]:
+        """Numbers of tokens at which what is cheaper changes."""
+        return () if self.comparison is None else self.comparison.crossover_tokens
+
+    @property
+    def crossover_block_size(self) -> int | None:
+        """Block size from which swapping is cheaper; None if there is none."""
+        return None if self.comparison is None else self.comparison.crossover_block_size
 
     @property
     def fits(self) -> bool:
@@ -363,6 +413,7 @@ class Preempted(HasFigures):
             "block_size": query.block_size,
             "fits": self.fits,
             "basis": self.basis,
+            "estimate_basis": self.estimate_basis,
             **_comparison_dict(self.comparison, query, self.basis),
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions

@@ -42,6 +42,11 @@ class Recomputed:
     high: float | None
     steps: int
 
+    @property
+    def time_s(self) -> float:
+        """Seconds."""
+        return self.seconds
+
 
 @dataclass(frozen=True)
 class Recompute:

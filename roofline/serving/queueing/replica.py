@@ -206,20 +206,29 @@ class Mix:
         share: of the arrivals.
         prompts: prompt tokens, (K,).
         outputs: output tokens, (K2,).
-        hit: share of a prompt's tokens that the prefix cache has; at least one token is computed.
+        hit: share of a prompt's tokens that the prefix cache has; at least one token is computed; or
+        prefix: the first tokens of a prompt, which it has.
     """
 
     share: float
     prompts: Array
     outputs: Array
     hit: float = 0.0
+    prefix: int = 0
+
+    @property
+    def cached(self) -> bool:
+        """Whether the prefix cache has anything of the prompts."""
+        return self.hit > 0 or self.prefix > 0
 
     @property
     def computed(self) -> Array:
         """Tokens of each prompt that the prefix cache lacks, at least 1: shape (K,)."""
         import numpy as np
 
-        return np.maximum(np.ceil(self.prompts * (1 - self.hit)), 1.0)
+        computed = np.ceil(self.prompts * (1 - self.hit) - 1e-6)  # NB: 100 * (1 - 0.95) is a little more than 5
+        least: Array = np.maximum(computed - self.prefix, 1.0)
+        return least
 
     @property
     def met(self) -> tuple[Array, float]:

@@ -112,7 +112,7 @@ class KVCacheManager:
         allocated = self.num_returned_blocks + self.num_taken_blocks
         num_lost = max(allocated - request.cached_until, 0)
         num_blocks = min(max(request.num_cached_blocks - num_lost, 0), (request.num_tokens - 1) // self.block_size)
-        request.num_computed_tokens = num_blocks * self.block_size
+        request.num_computed_tokens = max(num_blocks * self.block_size, request.num_prefix_tokens)
 
     # Growth of the sequences that decode
 

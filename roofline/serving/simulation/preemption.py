@@ -64,11 +64,18 @@ class PreemptionPolicy:
     host_tokens: float = float("inf")
     inputs: tuple[Input, ...] = ()
 
-    def swaps(self, tokens: int, num_swapped_tokens: int) -> bool:
-        """Return whether a cache of `tokens` tokens is swapped while `num_swapped_tokens` tokens are on the host."""
+    def swaps(self, tokens: int, num_swapped_tokens: int, num_prefix_tokens: int = 0) -> bool:
+        """Return whether a cache of `tokens` tokens is swapped while `num_swapped_tokens` tokens are on the host. The first
+        `num_prefix_tokens` of them would be found in the prefix cache, and not computed again.
+        """
         if self.mode == "recompute" or num_swapped_tokens + tokens > self.host_tokens:
             return False
-        return self.mode == "swap" or sum(self.costs.swap_seconds(tokens)) < self.costs.recompute_seconds(tokens)
+        if self.mode == "swap":
+            return True
+        recompute = self.costs.recompute_seconds(tokens)
+        if num_prefix_tokens:
+            recompute -= self.costs.recompute_seconds(num_prefix_tokens)
+        return sum(self.costs.swap_seconds(tokens)) < recompute
 
 
 def preemption_policy(

@@ -22,11 +22,18 @@ class Request:
     __slots__ = (
         "arrival_time", "cache_offset", "cached_until", "class_index", "client", "final_step", "first_token_time", "index",
         "last_token_time", "max_tokens", "num_blocks", "num_cached_blocks", "num_computed_tokens", "num_dropped_tokens",
-        "num_output_tokens", "num_preemptions", "num_prompt_tokens", "num_tokens", "seen_time",
+        "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens", "seen_time",
     )  # fmt: skip
 
     def __init__(
-        self, index: int, arrival_time: float, num_prompt_tokens: int, max_tokens: int, class_index: int = 0, client: int = -1
+        self,
+        index: int,
+        arrival_time: float,
+        num_prompt_tokens: int,
+        max_tokens: int,
+        class_index: int = 0,
+        client: int = -1,
+        num_prefix_tokens: int = 0,
     ) -> None:
         self.index = index
         self.arrival_time = arrival_time
@@ -36,7 +43,8 @@ class Request:
         self.class_index = class_index
         self.client = client
         self.num_tokens = num_prompt_tokens  # to compute before it decodes: after a preemption with the output so far
-        self.num_computed_tokens = 0
+        self.num_prefix_tokens = num_prefix_tokens  # of its prompt, which the prefix cache has whenever it is admitted
+        self.num_computed_tokens = num_prefix_tokens  # or cached
         self.num_dropped_tokens = 0  # were computed and dropped: up to here tokens are computed again
         self.num_output_tokens = 0  # generated up to the last time that it began to decode
         self.num_preemptions = 0

@@ -12,7 +12,7 @@ from roofline.documents import dump_json, envelope
 from roofline.predict.analyze import estimate_basis, estimate_notes, facts
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
-from roofline.registry import HasFigures
+from roofline.registry import Displayed
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.metrics import COSTS, TIMES
 from roofline.serving.simulation.run import Run
@@ -20,7 +20,7 @@ from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Step, decode, prefill, sequences, tokens
+from roofline.specs.workload import Step, cached_tokens, decode, prefill, sequences, tokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +69,8 @@ class Requests:
         return self.arrived - self.completed - self.refused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation(HasFigures):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Simulation(Displayed):
     """What users of a server see, and what the server does. Times in seconds, rates per second, over all replicas."""
 
     inputs: dict[str, Any]
@@ -200,7 +200,7 @@ def summarize(
     means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
     slo = any(one.ttft or one.tpot for one in workload.classes)
     about: dict[str, Any] = facts(server.request)
-    typical = _typical(server, means, first.times["itl"].mean)
+    typical = _typical(server, means, first.times["itl"].mean, workload.mean_hit)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name]) for name in TIMES}
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
     steps = _steps(server.request, typical)
@@ -252,16 +252,19 @@ def summarize(
     )
 
 
-def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float | None) -> dict[str, Step]:
-    """A mean prompt of each rank alone, and the decode step of the sequences that run on average (Little's law), `gap` seconds
-    after the one before, half of their output behind them."""
+def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float | None, hit: float = 0.0) -> dict[str, Step]:
+    """A mean prompt of each rank alone, a share of it cached, and the decode step of the sequences that run on average
+    (Little's law), `gap` seconds after the one before, half of their output behind them."""
     rate, prompts, outputs = (means[f"throughput.{name}"] or 0.0 for name in ("requests_per_s", *_RATES[2:], _RATES[1]))
     if not rate or not prompts:
         return {}
     ranks = server.request.deployment.data_parallel_size
     running = max(round(outputs * (gap or 0.0) / server.replicas), ranks)
     prompt = max(round(prompts / rate), 1)
-    return {"prefill": prefill(ranks, prompt), "decode": decode(running, prompt + round(outputs / rate / 2))}
+    return {
+        "prefill": prefill(ranks, prompt, cached_tokens(prompt, hit)),
+        "decode": decode(running, prompt + round(outputs / rate / 2)),
+    }
 
 
 def _steps(request: ResolvedRequest, typical: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
@@ -390,6 +393,7 @@ def _workload(workload: Workload, seed: int, warm_up_share: float) -> dict[str, 
             {
                 "name": one.name, "input_len": str(one.input_len), "output_len": str(one.output_len),
                 "mean_input": one.input_len.mean, "mean_output": one.output_len.mean, "ttft_s": one.ttft, "tpot_s": one.tpot,
+                "prefix_hit": one.mean_hit,
             }
             for one in workload.classes
         ],

@@ -90,12 +90,14 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route
 def closed_loop(
     lengths: Iterator[tuple[int, int, int]], starts: Sequence[float], replicas: Sequence[AnyReplica], route: Route,
     refuse: Refuse, log: StepLog, *, think: float = 0.0, until: float = math.inf,
+    cached: Callable[[int, int], int] = lambda _prompt, _class: 0,
 ) -> None:  # fmt: skip
     """Serve clients until all requests have ended.
 
     Args:
         lengths: prompt tokens, output tokens and class of the requests in the order in which they are sent; clients stop at its
             end.
+        cached: tokens of a prompt that are in the prefix cache, by its length and its class.
         starts: when each client sends its first request, in seconds.
         replicas: replicas, which share `log`.
         route: which replica a request goes to.
@@ -121,7 +123,7 @@ def closed_loop(
             tokens = next(lengths, None) if time <= until else None
             if tokens is None:
                 continue
-            request = Request(num_sent, time, *tokens, client)
+            request = Request(num_sent, time, *tokens, client, cached(tokens[0], tokens[2]))
             num_sent += 1
             if refuse(request):
                 heappush(pending, (time + think, client))

@@ -127,7 +127,7 @@ def run(
             if workload.closed:
                 closed_loop(
                     workload.closed_lengths(rng_seed), workload.starts(), replicas, route, refuse, log,
-                    think=workload.clients[0].think, until=workload.until,
+                    think=workload.clients[0].think, until=workload.until, cached=workload.cached_tokens,
                 )  # fmt: skip
             else:
                 open_loop(workload.open_requests(rng_seed), replicas, route, refuse)

@@ -347,7 +347,7 @@ class Scheduler:
             num_blocks = cache.blocks_of(num_cached_tokens + 1 if self.decodes_allocated else num_cached_tokens)
         request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
         request.num_computed_tokens = num_cached_tokens
-        if not self.preemption.swaps(num_cached_tokens, self.num_swapped_tokens):
+        if not self.preemption.swaps(num_cached_tokens, self.num_swapped_tokens, request.num_prefix_tokens):
             self._drop(request, num_blocks)
             return
         cache.num_free_blocks += num_blocks
@@ -362,7 +362,7 @@ class Scheduler:
         """Drop the cache of a preempted request, which waits to compute it again."""
         self.kv_cache.drop(request, num_blocks)
         request.num_dropped_tokens = max(request.num_dropped_tokens, request.num_computed_tokens)
-        request.num_computed_tokens = 0
+        request.num_computed_tokens = request.num_prefix_tokens
         self.waiting.appendleft(request)
         self.log.dropped.append(self.now)
         if self.watch:

@@ -78,10 +78,11 @@ def _static_batches(scheduler: Scheduler) -> None:
         scheduler.admit_waiting(0)
     token_budget = scheduler.max_num_batched_tokens
     for request in scheduler.prefilling:
-        if request.num_tokens > token_budget and scheduler.prefills:
+        num_new_tokens = request.num_tokens - request.num_computed_tokens
+        if num_new_tokens > token_budget and scheduler.prefills:
             break
-        scheduler.prefills.append((request, request.num_tokens))
-        token_budget -= request.num_tokens
+        scheduler.prefills.append((request, num_new_tokens))
+        token_budget -= num_new_tokens
 
 
 # Blocks at admission

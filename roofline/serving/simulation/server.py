@@ -140,7 +140,7 @@ def resolve_server(
         why = "a preempted request finds those of its blocks that were not reallocated; prompts have nothing in common"
         notes.append(Assumption("prefix_caching", True, "given", why))
     else:
-        why = "no prompt finds its tokens cached, nor does one that is computed again"
+        why = "no prompt finds its tokens cached (but for --prefix-hit), nor does one that is computed again"
         notes.append(Assumption("prefix_caching", False, "default", why))
     longest = max_model_len(request)
     return ServerConfig(
@@ -210,7 +210,7 @@ def engine_config(
         )
     if num_gpu_blocks_override is not None:
         without_activations = (
-            kv_cache_blocks(stage, stage.capacity - stage.weights_bytes, longest) for stage in request.memory.stages
+            kv_cache_blocks(stage, stage.capacity - stage.loaded_bytes, longest) for stage in request.memory.stages
         )
         num_gpu_blocks = _override(num_gpu_blocks_override, min(without_activations).num_gpu_blocks, size)
         notes.append(Assumption("blocks", num_gpu_blocks, "given", f"of {size} tokens, in a replica"))

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack
 
 from roofline import files
 from roofline.blocks.model import Model
 from roofline.documents import __version__
 from roofline.errors import InputError
-from roofline.predict.options import DEPLOYMENT, keywords
-from roofline.predict.request import ResolvedRequest
+from roofline.predict.options import DEPLOYMENT, Count, DeploymentOptions, Number, keywords
+from roofline.predict.request import ResolvedRequest, sized
 from roofline.serving.preemption.copies import parse_host_copy
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
@@ -21,7 +21,9 @@ from roofline.serving.simulation.result import Simulation, summarize, without_fi
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
 from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.workload import Workload, read_workload
+from roofline.serving.traffic.classes import Traffic
 from roofline.serving.traffic.scalars import parse_share
+from roofline.serving.traffic.trace import Trace as RequestTrace
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.units import parse_count
@@ -40,11 +42,13 @@ def simulate(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
     *,
-    trace: Any = None,
-    workload: Any = None,
+    trace: str | PathLike[str] | RequestTrace | None = None,
+    workload: str | PathLike[str] | Traffic | None = None,
     rate: float | str | None = None,
-    input_len: Any = None,
-    output_len: Any = None,
+    input_len: Count = None,
+    output_len: Count = None,
+    prefix_hit: Number = None,
+    cached_prefix: Count = None,
     requests: int | str | None = None,
     until: float | str | None = None,
     ttft: float | str | None = None,
@@ -53,14 +57,14 @@ def simulate(
     balancer: str | None = None,
     attention_dp_balance: bool = False,
     scheduler: str | None = None,
-    preemption: str | None = None,
+    preemption: Literal["recompute", "swap", "cheaper"] | None = None,
     num_gpu_blocks_override: int | str | None = None,
     host_link: float | str | None = None,
     pinned: bool = True,
     coalesced: bool = False,
     gpus_per_link: int | str | None = None,
     host_memory: float | str | None = None,
-    basis: str | None = None,
+    basis: Literal["estimate", "bound"] | None = None,
     seed: int | str | None = None,
     replications: int | str | None = None,
     warm_up: float | str | None = None,
@@ -70,7 +74,7 @@ def simulate(
     stepwise: bool = False,
     interrupts: Interrupts | None = None,
     progress: Callable[[int, int | None], None] | None = None,
-    **deployment: Any,
+    **deployment: Unpack[DeploymentOptions],
 ) -> Simulation:
     """Serve a workload on a deployment, one engine step at a time.
 
@@ -82,6 +86,8 @@ def simulate(
         rate: requests/s, or a text such as `300/min`; the arrivals of a trace are stretched.
         input_len: prompt tokens, a distribution such as `lognormal:1155:900`; a trace has its own.
         output_len: output tokens, likewise.
+        prefix_hit: share of every prompt that the prefix cache has whenever the request is admitted; or
+        cached_prefix: the same in tokens. Every sequence has blocks of its own for them.
         requests: maximum number of requests.
         until: seconds (or a text with a unit) after which none arrives; those that have arrived are served.
         ttft: objective for the time to first token: seconds, or a text with a unit.
@@ -122,16 +128,23 @@ def simulate(
     load = read_workload(
         trace=trace, workload=workload, rate=rate, requests=requests, until=until, skip_bad_rows=skip_bad_rows, notes=notes,
         input_len=input_len, output_len=output_len, ttft=ttft, tpot=tpot,
+        prefix_hit=prefix_hit, cached_prefix=cached_prefix,
     )  # fmt: skip
+    for one in load.classes:
+        if value := one.prefix_hit or one.cached_prefix:
+            name = "prefix_hit" if one.prefix_hit else "cached_prefix"
+            why = "of every prompt, found whenever it is admitted; every sequence has blocks of its own for them"
+            notes.append(Assumption(f"{one.name}.{name}", value, "given", why))
     host_options = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
-    replica = resolve_replica(model, hardware, deployment)
+    one, options = sized(hardware, {**deployment}, 1 if replicas is None else parse_count(replicas, "--replicas", 1))
+    replica = resolve_replica(model, one, options)
     try:
         server = resolve_server(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, balancer=balancer,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
-            enable_prefix_caching=bool(deployment.get("enable_prefix_caching")), attention_dp_balance=attention_dp_balance,
+            enable_prefix_caching=bool(options.get("enable_prefix_caching")), attention_dp_balance=attention_dp_balance,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

@@ -198,12 +198,13 @@ class StepTables:
         if of_prompts is not None:
             seconds += of_prompts(tokens)
         if before == 0 and tokens < len(own):
-            return seconds + own[tokens]
-        for new, before in chunks:
-            seconds += self._own(new)
-            if before:
-                seconds += self._past(new, before)
-        return seconds
+            seconds += own[tokens]
+        else:
+            for new, before in chunks:
+                seconds += self._own(new)
+                if before:
+                    seconds += self._past(new, before)
+        return seconds if seconds > self._eager or not chunks else self._eager
 
     @cached_property
     def _exact(self) -> tuple[list[float], list[float], list[float], Line | None]:
@@ -262,6 +263,11 @@ class StepTables:
     @cached_property
     def _per_sequence(self) -> float:
         return float(self._added(2) - self._added(1))
+
+    @cached_property
+    def _eager(self) -> float:
+        """Least seconds of a step with prompts. NB: not of a pipeline, whose stages have hosts of their own."""
+        return self.request.eager_seconds if self.basis == "estimate" else 0.0
 
     @cached_property
     def _engine(self) -> float:

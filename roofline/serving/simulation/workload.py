@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from roofline.errors import InputError
+from roofline.predict.options import PREFIX
 from roofline.serving.simulation.arrivals import CHUNK, Arrivals, Clients, Constant, Gamma, Poisson, parse_arrivals
 from roofline.serving.simulation.request import Request
 from roofline.serving.traffic.build import load_traffic, single
@@ -124,6 +125,16 @@ class Workload:
             )
         return islice(drawn, self.requests)
 
+    def cached_tokens(self, prompt: int, class_index: int = 0) -> int:
+        """Return the tokens of a prompt of `prompt` tokens that are in the prefix cache."""
+        return self.classes[class_index].cached_tokens(prompt)
+
+    @property
+    def mean_hit(self) -> float:
+        """Share of a mean prompt that is in the prefix cache, over the classes by their rates or clients."""
+        weights = [float(one.rate or one.concurrency or 1) for one in self.classes]
+        return sum(weight * one.mean_hit for weight, one in zip(weights, self.classes, strict=True)) / sum(weights)
+
     def _traced(self, trace: Trace) -> Iterator[Request]:
         first = 0.0 if trace.arrived is None else float(trace.arrived[0])
         for start in range(0, len(trace), CHUNK):
@@ -133,7 +144,7 @@ class Workload:
             if trace.arrived is not None:
                 times = ((trace.arrived[part] - first) * self.stretch).tolist()
             for index, (time, prompt, output) in enumerate(zip(times, prompts, outputs, strict=True), start):
-                yield Request(index, time, prompt, output)
+                yield Request(index, time, prompt, output, num_prefix_tokens=self.cached_tokens(prompt))
 
     def _drawn(self, seed: Sequence[int]) -> Iterator[Request]:
         import numpy as np
@@ -144,7 +155,7 @@ class Workload:
         ]
         merged = streams[0] if len(streams) == 1 else heapq.merge(*streams)
         for index, (time, class_index, prompt, output) in enumerate(merged):
-            yield Request(index, time, prompt, output, class_index)
+            yield Request(index, time, prompt, output, class_index, num_prefix_tokens=self.cached_tokens(prompt, class_index))
 
 
 def _arrivals(
@@ -193,7 +204,7 @@ def read_workload(
         until: seconds after which none arrives.
         skip_bad_rows: leave broken rows of the trace out.
         notes: gets what is assumed.
-        **lengths: `input_len`, `output_len`, `ttft`, `tpot` of one class of requests.
+        **lengths: `input_len`, `output_len`, `ttft`, `tpot`, `prefix_hit`, `cached_prefix` of one class of requests.
 
     Raises:
         InputError: an option is missing, or contradicts another.
@@ -204,7 +215,7 @@ def read_workload(
     }
     target_rate = None if rate is None else _flag("rate", parse_rate, rate)
     if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
-        if given := [name for name in ("input_len", "output_len", "ttft", "tpot") if lengths.get(name) is not None]:
+        if given := [name for name in ("input_len", "output_len", "ttft", "tpot", *PREFIX) if lengths.get(name) is not None]:
             raise InputError(f"--workload {workload} says what comes: leave out --{given[0].replace('_', '-')}")
         if trace is not None:
             raise InputError("--workload and --trace both say what comes: give one of them")
@@ -215,7 +226,7 @@ def read_workload(
     if read is not None and workload is None and read.arrived is not None:
         return _of_trace(read, target_rate, limits, lengths, notes)
     if workload is None and target_rate is None:
-        what = f"{read.name} has no arrivals" if read is not None else "nothing says when requests come"
+        what = f"{read.name} has no arrivals" if read is not None else "no arrivals"
         raise InputError(f"{what}: give --rate, --workload (poisson:8, closed:32, ...) or a --trace with a column arrived_at")
     arrivals = parse_arrivals(str(workload)) if workload is not None else Poisson(target_rate or 0.0)
     if workload is not None and target_rate is not None:
@@ -305,10 +316,6 @@ def _of_traffic(traffic: Traffic, rate: float | None, limits: _Limits, source: s
     classes = traffic.at_peak
     if traffic.peak_factor > 1:
         notes.append(Assumption("peak_factor", traffic.peak_factor, "given", "the highest load is what is simulated"))
-    for one in classes:
-        if one.prefix_hit:
-            why = f"every prompt is computed whole: that the prefix cache has {one.prefix_hit:.3g} of it is not simulated"
-            notes.append(Assumption(f"{one.name}.prefix_hit", 0.0, "assumed", why))
     if traffic.closed:
         if rate is not None:
             raise _no_rate_of_clients()

@@ -39,6 +39,7 @@ def single(
     tpot: Any = None,
     percentile: Any = None,
     prefix_hit: Any = None,
+    cached_prefix: Any = None,
     burstiness: Any = None,
     peak_factor: Any = None,
     profile: Any = None,
@@ -57,7 +58,8 @@ def single(
         ttft: objective for the time to first token: seconds, or a text with a unit.
         tpot: objective for the time per output token, likewise.
         percentile: share of requests that have to meet the objectives: `95`, `p95` or `0.95`, which is the default.
-        prefix_hit: share of a prompt's tokens that are in the prefix cache.
+        prefix_hit: share of a prompt's tokens that are in the prefix cache; or
+        cached_prefix: the first tokens of each prompt, which are.
         burstiness: standard deviation of the times between arrivals over their mean; default: the trace's, else 1.
         peak_factor: peak load over mean load; or
         profile: weights of the parts of a day, or a file of them.
@@ -71,7 +73,7 @@ def single(
     options = {
         "name": name, "rate": rate, "concurrency": concurrency, "input_len": input_len, "output_len": output_len,
         "trace": trace, "ttft": ttft, "tpot": tpot, "percentile": percentile, "prefix_hit": prefix_hit,
-        "burstiness": burstiness,
+        "cached_prefix": cached_prefix, "burstiness": burstiness,
     }  # fmt: skip
     builder = _ClassBuilder(options, _flag_error, skip_bad_rows=skip_bad_rows)
     built = builder.build()
@@ -118,6 +120,7 @@ class ClassEntry(Spec):
     tpot: Scalar | None = Field(default=None, description="time per output token after the first, such as 50 ms")
     percentile: Scalar | None = Field(default=None, description="share of requests that meet both; default 95")
     prefix_hit: Scalar | None = Field(default=None, description="share of a prompt's tokens in the prefix cache; default 0")
+    cached_prefix: Scalar | None = Field(default=None, description="the same as the first tokens of each prompt")
     burstiness: Scalar | None = Field(default=None, description="variation of the times between arrivals; default 1: Poisson")
 
 
@@ -208,11 +211,21 @@ class _ClassBuilder:
             ttft=self._parsed("ttft", scalars.parse_seconds),
             tpot=self._parsed("tpot", scalars.parse_seconds),
             percentile=percentile,
-            prefix_hit=self._parsed("prefix_hit", scalars.parse_share) or 0.0,
+            **self._prefix(input_len),
             burstiness=self._burstiness(name, trace, rate),
             pairs=pairs,
             **generator,
         )
+
+    def _prefix(self, input_len: Lengths) -> dict[str, Any]:
+        """What is in the prefix cache of prompts."""
+        if self._has("prefix_hit") and self._has("cached_prefix"):
+            raise self.fail("cached_prefix", "says the same as prefix_hit, in tokens and as a share: give one of them")
+        cached = self._parsed("cached_prefix", lambda value: parse_count(value, "cached tokens")) or 0
+        if cached and input_len.maximum is not None and cached >= input_len.maximum:
+            longest = f"{input_len.maximum:,} tokens: at most {input_len.maximum - 1:,}"
+            raise self.fail("cached_prefix", f"{cached:,} leaves nothing of a prompt of {longest}")
+        return {"prefix_hit": self._parsed("prefix_hit", scalars.parse_share) or 0.0, "cached_prefix": cached}
 
     def _generator(self, concurrency: int | None) -> dict[str, Any]:
         """How the load generator starts and stops clients."""

@@ -12,6 +12,7 @@ from roofline.serving.traffic.pairs import Pairs, independent
 from roofline.serving.traffic.profile import Profile
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
+from roofline.specs.workload import cached_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+_REPRESENTATIVES = 256
+"""Lengths that stand for a distribution."""
 PERCENTILE = 0.95
 """Default share of requests that have to meet each objective."""
 
@@ -40,7 +43,8 @@ class RequestClass:
         ttft: objective for the time to first token, s; None: no objective.
         tpot: objective for the time per output token after the first, s; None: no objective.
         percentile: share of requests that have to meet each objective.
-        prefix_hit: share of a prompt's tokens that are in the prefix cache.
+        prefix_hit: share of a prompt's tokens that are in the prefix cache; or
+        cached_prefix: the first tokens of each prompt, which are; at least one token is computed.
         burstiness: standard deviation of the times between arrivals over their mean; 1: Poisson.
         pairs: observed requests, whose prompt and output lengths correlate; None: independent lengths.
 
@@ -60,6 +64,7 @@ class RequestClass:
     tpot: float | None = None
     percentile: float = PERCENTILE
     prefix_hit: float = 0.0
+    cached_prefix: int = 0
     burstiness: float = 1.0
     pairs: Pairs | None = None
 
@@ -75,6 +80,20 @@ class RequestClass:
     def inputs(self) -> tuple[Input, ...]:
         """Files that the lengths were read from."""
         return (self.pairs.source,) if self.pairs else (*self.input_len.inputs, *self.output_len.inputs)
+
+    def cached_tokens(self, prompt: int) -> int:
+        """Tokens of a prompt of `prompt` tokens that are in the prefix cache."""
+        if self.cached_prefix:
+            return min(self.cached_prefix, prompt - 1)
+        return cached_tokens(prompt, self.prefix_hit) if self.prefix_hit else 0
+
+    @property
+    def mean_hit(self) -> float:
+        """Share of all prompt tokens that is in the prefix cache."""
+        if not self.cached_prefix:
+            return self.prefix_hit
+        prompts = self.input_len.quantiles(_REPRESENTATIVES).tolist()
+        return float(sum(map(self.cached_tokens, prompts)) / sum(prompts))
 
     def sample_pairs(self, n: int) -> Array:
         """Represent the class by `n` equally likely pairs of prompt and output tokens: int64, shape (n, 2). Deterministic.

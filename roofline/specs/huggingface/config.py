@@ -414,15 +414,32 @@ _DIMENSION = re.compile(
 )
 
 
+# Texts that name an activation, an initialisation, a kernel or a mode of running, whatever key they stand under.
+_NOT_A_DIMENSION = re.compile(
+    r"""
+    (quick_|fast_)?gelu(_new|_fast|_python|_pytorch(_tanh)?|_tanh|_accurate|_10)? | silu | swish | swiglu(oai)? | geglu | mish
+    | relu(2|6|_squared)? | leaky_relu | prelu | elu | selu | celu | laplace | sigmoid | hard_?(swish|sigmoid|tanh) | tanh
+    | softplus | softmax | (log_?)?softmax | linear_relu | sqrtsoftplus
+    | (xavier|glorot|kaiming|he|lecun|trunc|truncated|scaled|small|orthogonal|mitchell|full_megatron)(_(uniform|normal|init))?
+    | normal | uniform | zeros | ones | fan_(in|out|avg) | auto | eager | sdpa | (paged_)?flash_attention(_\d)? | flex_attention
+    | triton | cuda | torch | cutlass | native | fused | (torch\.)?(bfloat16|float16|float32|half|bf16|fp16|fp32)
+    | greedy | noaux_tc | group_limited_greedy
+    """,
+    re.VERBOSE,
+)
+
+
 def changes_no_count(name: str, value: Any) -> bool:
     """Whether a key is known to change no parameter, byte or FLOP, in any family."""
     return _NO_COUNT.fullmatch(name) is not None
 
 
 def may_change_counts(name: str, value: Any) -> bool:
-    """Whether an unknown key looks like a dimension, or like a switch that is on."""
+    """Whether an unknown key looks like a dimension, or like a switch that is on; the name of an activation is neither."""
     if value is None or value is False or value in (0, "", [], {}):
         return False
     if isinstance(value, dict):
         return True
+    if isinstance(value, str) and _NOT_A_DIMENSION.fullmatch(value.lower()):
+        return False
     return _DIMENSION.fullmatch(name.lower()) is not None

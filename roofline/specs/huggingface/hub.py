@@ -1,4 +1,4 @@
-"""org/name[@revision] on Hugging Face: its config.json alone, fetched and kept by huggingface_hub (extra `hub`)."""
+"""Files of org/name[@revision] on Hugging Face, fetched and cached by huggingface_hub (extra `hub`)."""
 
 from __future__ import annotations
 
@@ -61,24 +61,50 @@ def fetch(wanted: Repository, hint: str = "") -> Path:
         MissingExtraError: huggingface_hub is not installed.
         InputError: the model, its revision or the file does not exist, needs a login, or cannot be reached.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when the library is imported
     try:
-        import huggingface_hub
+        return _download(wanted, "config.json")
     except ImportError:
         raise MissingExtraError(
             f"{wanted.name} is no file or folder here{hint}; fetching it from Hugging Face", "hub"
         ) from None
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry; the last error is enough
-    try:
-        return Path(huggingface_hub.hf_hub_download(wanted.name, "config.json", revision=wanted.revision))
     except Exception as error:  # noqa: BLE001 - whatever it raises is about the name or the network
-        at = f" at {wanted.revision}" if wanted.revision else ""
-        raise InputError(f"{wanted.name}{at} cannot be fetched from Hugging Face: {_cause(error)}{hint}") from None
+        raise InputError(f"{_named(wanted)} cannot be fetched from Hugging Face: {_cause(error)}{hint}") from None
+
+
+@cache
+def fetch_if_any(wanted: Repository, file: str) -> Path | None:
+    """The path of another file of a repository, which `fetch` has reached; None if the repository does not have it.
+
+    Raises:
+        InputError: whether it has the file cannot be found out: it is not in the cache, and there is no network.
+    """
+    try:
+        return _download(wanted, file)
+    except Exception as error:  # noqa: BLE001 - as above
+        if _kind(error) == "EntryNotFoundError":
+            return None
+        raise InputError(f"{file} of {_named(wanted)} cannot be fetched: {_cause(error)}") from None
+
+
+def _download(wanted: Repository, file: str) -> Path:
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when the library is imported
+    import huggingface_hub
+
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry; the last error is enough
+    return Path(huggingface_hub.hf_hub_download(wanted.name, file, revision=wanted.revision))
+
+
+def _named(wanted: Repository) -> str:
+    return f"{wanted.name} at {wanted.revision}" if wanted.revision else wanted.name
+
+
+def _kind(error: Exception) -> str | None:
+    """The first class in an error's ancestry that has a text in `_CAUSES`."""
+    return next((ancestor.__name__ for ancestor in type(error).__mro__ if ancestor.__name__ in _CAUSES), None)
 
 
 def _cause(error: Exception) -> str:
-    for ancestor in type(error).__mro__:
-        if ancestor.__name__ in _CAUSES:
-            return _CAUSES[ancestor.__name__]
+    if (kind := _kind(error)) is not None:
+        return _CAUSES[kind]
     text = str(error).strip()
     return f"{type(error).__name__}{': ' + text.splitlines()[0] if text else ''}"

@@ -22,6 +22,8 @@ A role may be part of a wider one (`attention/o_proj`): parts that are quantised
 """
 
 # Where a config has it, newest first.
+COMPANION = "hf_quant_config.json"
+"""The file beside config.json in which NVIDIA ModelOpt wrote it until 2025."""
 PLACES = ("quantization_config", "compression_config", "hf_quant_config", "quantization")
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 

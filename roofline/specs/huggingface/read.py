@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from roofline.specs.huggingface.document import Document, Place
 from roofline.specs.huggingface.draft import Draft
 from roofline.specs.huggingface.families import by_architecture, families
 from roofline.specs.huggingface.families.base import Family
+from roofline.specs.huggingface.towers import Tower, tower
 
 # Where the language model of a multimodal config stands.
 _LANGUAGE = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -82,6 +83,12 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
         }
         for reading in config.readings
     ]
+    counted = _vision_tower(document, draft.keys["hidden_size"]) if "vision_config" in wrapped else None
+    if counted is not None:
+        draft = replace(draft, keys={**draft.keys, "apart": {**draft.keys.get("apart", {}), **counted.parts()}})
+    if uncounted := [name for name in wrapped if name != "vision_config" or counted is None]:
+        why = f"not counted: weights, memory and time of {', '.join(uncounted)}"
+        assumptions.append({"name": "parts", "value": "language model alone", "why": why, "origin": "assumed"})
     url = f"https://huggingface.co/{origin.hf_id}" if origin.hf_id else ""
     sources = {
         "config": {"title": f"config.json of {origin.hf_id or origin.title}", "url": url},
@@ -122,6 +129,14 @@ def _language_model(document: Document) -> tuple[Config, list[str]]:
     if place:
         _look_outside(document, config)
     return config, others
+
+
+def _vision_tower(document: Document, hidden_size: int) -> Tower | None:
+    """The vision tower of a multimodal config; None where its numbers are not known."""
+    whole = Config(document, document.data)
+    vision = Config(document, document.data.get("vision_config", {}), ("vision_config",))
+    model_type = document.data.get("model_type")
+    return tower(model_type, vision, whole, hidden_size) if isinstance(model_type, str) else None
 
 
 def _look_outside(document: Document, config: Config) -> None:

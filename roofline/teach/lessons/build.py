@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__, code_cell, markdown_cell, notebook_json
-from roofline.errors import InputError
+from roofline.errors import InputError, MissingExtraError
+from roofline.report.figure_files import check_extra, plain_svg, typeset
 from roofline.report.page import as_json, csp_hash, deflated, environment, inlined, page_scripts, style_sheets
 from roofline.report.svg import svg
 from roofline.teach.lessons.execute import ExecutedCell, ExecutedLesson, execute
-from roofline.teach.lessons.figures import Plot, plain_svg
+from roofline.teach.lessons.figures import Plot
 from roofline.teach.lessons.formula import Formula
 from roofline.teach.lessons.items import Item, Table, flattened
 from roofline.teach.lessons.live.play import script as program_script
@@ -44,7 +44,7 @@ def build(folder: Path, to: Path, progress: Callable[[str], object] = str, *, pn
         folder: the sources.
         to: the folder to write to.
         progress: called with the name of each lesson before it is executed.
-        png: whether to write PNG files of the figures, which needs a browser.
+        png: whether to write PNG files of the figures, which needs the extra `figures`.
 
     Raises:
         InputError: the folder has no lesson, or a lesson breaks a rule; what else a cell raises is raised too.
@@ -229,10 +229,6 @@ def _code(executed: ExecutedCell) -> str:
     return f'<details class="code">\n<summary>How this was computed</summary>\n{text}</details>\n'
 
 
-_SCALE = 3
-"""Pixels of a PNG per pixel of its SVG: sharp on a projector."""
-
-
 def _write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
     """Write every figure of a lesson as `NN-key.svg`, for light slides, and as `NN-key-dark.svg`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -247,26 +243,18 @@ def _write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
 
 
 def write_png(pictures: Iterable[Path]) -> tuple[list[Path], str]:
-    """Write a PNG next to each SVG, three pixels per pixel of the SVG.
+    """Write a PNG next to each SVG, two pixels per pixel of the SVG.
 
     Returns:
-        The files, and the reason if there are none: Playwright or Chromium is not installed.
+        The files, and the reason if there are none: the extra that makes them is not installed.
     """
     try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        return [], "Playwright is not installed"
-    browser_path = shutil.which("chromium")
-    if browser_path is None:
-        return [], "Chromium is not installed"
+        check_extra()
+    except MissingExtraError as error:
+        return [], str(error)
     written = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 800, "height": 600}, device_scale_factor=_SCALE)
-        for path in pictures:
-            page.goto(path.resolve().as_uri())
-            png = path.with_suffix(".png")
-            page.locator("svg").first.screenshot(path=png)
-            written.append(png)
-        browser.close()
+    for path in pictures:
+        png = path.with_suffix(".png")
+        png.write_bytes(typeset(path.read_text(encoding="utf-8"), ".png"))
+        written.append(png)
     return written, ""

@@ -5,22 +5,19 @@ On a page a figure follows the light or dark theme; for notebooks and slides `pl
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
-from xml.etree import ElementTree as ET
 
 from roofline import formatting
 from roofline.errors import InputError
 from roofline.report.axes import axis_title
 from roofline.report.cells import number_cell as digits
 from roofline.report.figure import Axis, Figure, Mark, Series
+from roofline.report.figure_files import plain_svg
 from roofline.report.html import escape
-from roofline.report.styles import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT
 from roofline.report.svg import svg
-from roofline.specs.library import shipped
 from roofline.teach.lessons.items import Item, Table
 from roofline.teach.markdown import Ids, checked, inline_of
 
@@ -204,63 +201,3 @@ def bars(
         y=Axis(title="", scale="category"),
         series=series,
     )
-
-
-_SVG = "http://www.w3.org/2000/svg"
-_RULE = re.compile(r"\.(f-[\w-]+) \{([^}]*)\}")
-_FONT = "system-ui, Segoe UI, Roboto, Noto Sans, DejaVu Sans, sans-serif"
-_MARGIN = 12.0
-
-
-def plain_svg(picture: str, *, dark: bool = False) -> str:
-    """Return an SVG of the report with its background and colours written into its shapes.
-
-    For slides, notebooks and programs that read no stylesheets. The rules are those of `reports/figures.css`, the colours
-    those of `roofline.report.styles`.
-
-    Args:
-        picture: as `roofline.report.svg.svg` returns it.
-        dark: whether to take the colours of the dark theme.
-    """
-    ET.register_namespace("", _SVG)
-    root = ET.fromstring(picture)  # noqa: S314 - made by our own `svg`
-    hues = DARK if dark else LIGHT
-    _paint(root, _rules(dark), hues["ink"])
-    left, top, width, height = (float(part) for part in root.attrib["viewBox"].split())
-    wide, tall = width + 2 * _MARGIN, height + 2 * _MARGIN
-    root.set("viewBox", f"{left - _MARGIN:g} {top - _MARGIN:g} {wide:g} {tall:g}")
-    root.set("width", f"{wide:g}")
-    root.set("height", f"{tall:g}")
-    root.set("font-family", _FONT)
-    place = {"x": f"{left - _MARGIN:g}", "y": f"{top - _MARGIN:g}", "width": f"{wide:g}", "height": f"{tall:g}"}
-    ground = ET.Element(f"{{{_SVG}}}rect", {**place, "fill": hues["ground"]})
-    root.insert(2, ground)  # after title and description, which readers of screens look for first
-    return ET.tostring(root, encoding="unicode")
-
-
-def _rules(dark: bool) -> dict[str, dict[str, str]]:
-    """The style of each class, with values instead of custom properties."""
-    hues, heat, texts = (DARK, HEAT_DARK, HEAT_DARK_TEXT) if dark else (LIGHT, HEAT_LIGHT, HEAT_LIGHT_TEXT)
-    rules: dict[str, dict[str, str]] = {}
-    for name, inside in _RULE.findall((shipped("reports") / "figures.css").read_text(encoding="utf-8")):
-        set_ = dict(part.strip().split(": ", 1) for part in inside.split(";") if ": " in part)
-        rules[name] = {key: re.sub(r"var\(--f-(\w+)\)", lambda match: hues[match[1]], value) for key, value in set_.items()}
-    for shade, (fill, text) in enumerate(zip(heat, texts, strict=True)):
-        rules[f"f-heat-{shade}"] = {"fill": fill}
-        rules[f"f-heat-{shade}-text"] = {"fill": text}
-    return rules
-
-
-def _paint(element: ET.Element, rules: dict[str, dict[str, str]], colour: str) -> None:
-    """Write the style of an element's classes into its attributes, with `currentColor` resolved."""
-    for name in element.attrib.pop("class", "").split():
-        for key, value in rules.get(name, {}).items():
-            if key == "color":
-                colour = value
-            else:
-                element.set(key, value)
-    for key in ("fill", "stroke"):
-        if element.get(key) == "currentColor":
-            element.set(key, colour)
-    for child in element:
-        _paint(child, rules, colour)

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 from roofline.blocks.model import Model
 from roofline.errors import UnknownNameError
-from roofline.formulas.mathml import spaced, symbol_mathml
+from roofline.formulas.mathml import symbol_mathml, written
 from roofline.predict.explain import Explanation, explain
-from roofline.predict.explain.explanation import DERIVED, meaning
+from roofline.predict.explain.explanation import DERIVED, meaning, unit_of
 from roofline.report.html import escape
 from roofline.specs.hardware import Hardware
 from roofline.teach.lessons.items import Item
@@ -58,7 +58,8 @@ class Formula(Item):
         if not self.legend or not self.explanation.legend:
             return ""
         rows = "".join(
-            f'<tr><td>{symbol_mathml(name)}</td><td class="number">{spaced(value)}</td><td>{escape(about)}</td></tr>\n'
+            f'<tr><td>{symbol_mathml(name)}</td><td class="number">{written(value, unit_of(about))}</td>'
+            f"<td>{escape(about)}</td></tr>\n"
             for name, value, about in self.explanation.legend
         )
         heads = '<th scope="col">Symbol</th><th scope="col" class="number">Value</th><th scope="col">Meaning [unit]</th>'
@@ -74,7 +75,9 @@ class Formula(Item):
         explained = self.explanation
         value = "no limit" if explained.value is None else amount(explained.value, explained.unit)
         lines = [rf"\begin{{aligned}} &{explained.latex} \\ = \; &{explained.substituted_latex} \end{{aligned}}"]
-        rows = "\n".join(f"| `{name}` | {spaced(value)} | {about} |" for name, value, about in explained.legend)
+        rows = "\n".join(
+            f"| `{name}` | {written(value, unit_of(about))} | {about} |" for name, value, about in explained.legend
+        )
         legend = (
             f"\n\n<details><summary>What the symbols mean</summary>\n\n| symbol | value | meaning |\n|---|---:|---|\n{rows}\n\n"
             f"Source: {explained.source}\n\n</details>"

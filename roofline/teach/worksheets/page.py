@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # A symbol in brackets, to keep on one line.
 _BRACKETED = re.compile(r"\(<math>(?:(?!</math>).)*</math>\)")
-_STYLES = ("style", "formulas", "print", "still", "worksheet")
+_STYLES = ("figures", "style", "formulas", "print", "worksheet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

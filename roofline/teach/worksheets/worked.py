@@ -113,11 +113,11 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
 
     def make() -> Any:
         from roofline.formulas.symbolic import quantity, symbol
-        from roofline.predict.explain.explanation import explanation
+        from roofline.predict.explain.explanation import explanation, unit_of
         from roofline.symbols import BY_NAME
 
         named = {
-            name: symbol(name) if name in BY_NAME else quantity(name, _latex(name), _unit_of(meaning), meaning)
+            name: symbol(name) if name in BY_NAME else quantity(name, _latex(name), unit_of(meaning), meaning)
             for name, (_, meaning) in values.items()
         }
         expr = _expression(written, named)
@@ -125,15 +125,6 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
         return explanation(_SHEET, expr, numbers, unit=unit, source="")
 
     return Worked(lead, make)
-
-
-def _unit_of(meaning: str) -> str:
-    """The unit in brackets at the end of a meaning; "1" where there is none.
-
-    >>> _unit_of("weights read [bytes]"), _unit_of("share")
-    ('bytes', '1')
-    """
-    return meaning.rpartition("[")[2].removesuffix("]") if meaning.endswith("]") else "1"
 
 
 def _latex(name: str) -> str:

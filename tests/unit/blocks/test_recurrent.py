@@ -160,7 +160,7 @@ def test_groups_that_do_not_divide_are_refused(kind: str, change: dict[str, int]
 
 
 def test_format_of_the_state() -> None:
-    """Two bytes in the place of four halve what a head keeps, and leave the convolution's share; the result says so."""
+    """Two bytes instead of four halve what a head keeps, and leave the convolution's share; the result says so."""
     conv, recurrent = STATES["mamba2"]
     result = roofline.analyze(hybrid("mamba2"), "h100-sxm", mamba_ssm_cache_dtype="bfloat16")
     step = 16 * 2 * 4 * 128 * 2  # blocks of attention grow by 16 tokens until a state fits in

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from roofline.specs.hardware import facts
 from roofline.specs.library import ids, load_hardware, shipped
 
 Run = Callable[..., Any]
@@ -15,11 +17,24 @@ Run = Callable[..., Any]
 
 @pytest.mark.parametrize("kind", ["models", "hardware"])
 def test_list(run: Run, kind: str) -> None:
-    """Every id is in the table and in the JSON."""
-    table, rows = run(kind, "list").out, json.loads(run(kind, "list", "--json").out)[kind]
+    """Every id is on the screen, in the table of figures and in the JSON."""
+    screen, table = run(kind, "list").out, run(kind, "list", "-v").out
+    rows = json.loads(run(kind, "list", "--json").out)[kind]
     known = list(ids(kind))  # type: ignore[arg-type]
     assert [row["id"] for row in rows] == known
     assert all(f"  {name} " in table for name in known)
+    assert set(known) <= set(screen.replace(",", " ").split())
+    assert screen.startswith(f"{len(known)} ")
+
+
+def test_list_by_name(run: Run) -> None:
+    """--search keeps ids and titles with a text, whatever its case, in every form; a few are shown with their figures."""
+    out = run("hardware", "list", "--search", "TRILLIUM").out  # in the title alone
+    assert out.startswith("1 accelerator or node with 'TRILLIUM' in the name\n")
+    assert "  tpu-v6e  Google TPU v6e (Trillium)     918" in out
+    rows = json.loads(run("models", "list", "--search", "qwen3", "--json").out)["models"]
+    assert [row["id"] for row in rows] == [name for name in ids("models") if name.startswith("qwen3")]
+    assert run("models", "list", "--search", "nothing").out.startswith("0 models with 'nothing' in the name\n")
 
 
 @pytest.mark.parametrize(("kind", "name"), [("models", "gpt2"), ("hardware", "h100-sxm"), ("hardware", "dgx-h100")])
@@ -60,24 +75,25 @@ def test_show_model_draws_its_layers(run: Run) -> None:
 
 
 def test_show_hardware_gives_every_number_with_its_source(run: Run) -> None:
-    """Each figure of the file is a row with its grade and the title of its source."""
-    out = run("hardware", "show", "h100-sxm").out
+    """Each figure of the file is a row with its grade and its source: named on the screen, with title and address with -v."""
     accelerator = load_hardware("h100-sxm")[0].accelerator
-    for dtype in accelerator.peak_flops:
-        assert f"peak_flops.{dtype}" in out
-    for path in (
-        "memory.bandwidth",
-        "memory.label",
-        "memory.reported",
-        "compute_units",
-        "boost_clock",
-        "power",
-        "host_link.per_direction",
-    ):
-        assert path in out
-    row = next(line for line in out.splitlines() if "memory.bandwidth" in line)
-    assert "3.35 TB/s" in row
-    assert accelerator.sources[accelerator.memory.bandwidth.source].title in row
+    source = accelerator.sources[accelerator.memory.bandwidth.source]
+    screen, whole = run("hardware", "show", "h100-sxm").out, run("hardware", "show", "h100-sxm", "-v").out
+    paths = [path for path, _ in facts(accelerator)]
+    assert {"memory.bandwidth", "links.0.per_direction", "power"} < set(paths)
+    for path in paths:
+        assert f"  {path} " in whole
+    rows = [line.strip() for line in screen.splitlines() if re.search(r"  [ABC]  ", line)]
+    assert len(rows) == len(paths)
+    assert not [row for row in rows if re.match(r"\S*[._]", row)], "keys are for -v and the file"
+    assert {row.split("  ")[0] for row in rows} > {"memory bandwidth", "dense peak, bf16", "NVLink 4, bandwidth per direction"}
+    row = next(row for row in rows if row.startswith("memory bandwidth"))
+    assert row.split() == ["memory", "bandwidth", "3.35", "TB/s", "A", source.title.split(",")[0]]
+    row = next(line for line in whole.splitlines() if "memory.bandwidth" in line)
+    assert row.split() == ["memory.bandwidth", "3.35", "TB/s", "A", accelerator.memory.bandwidth.source]
+    told = " ".join(whole.split())
+    assert all(f"{key} {each.title} {each.url}" in told for key, each in accelerator.sources.items() if key in told)
+    assert all(f"Note {note}" in told for note in accelerator.notes)
 
 
 def test_show_takes_aliases(run: Run) -> None:

@@ -81,7 +81,7 @@ def test_all_is_well(run: Run, folder: Path) -> None:
     assert found["predicted_bytes"] == found["stored_bytes"] == 2 * elements
     out = run("models", "check", folder).out
     assert "21 tensors: 21 match, 0 missing, 0 extra, 0 of another shape" in out
-    assert out.startswith("1 of 1 model file is right\n")
+    assert out.startswith("1 of 1 model file is valid\n")
 
 
 def test_what_is_missing_extra_and_otherwise(run: Run, folder: Path) -> None:

@@ -18,7 +18,7 @@ def test_words(run: Run) -> None:
     """Verdict first; the whole page on stdout with exit code 1."""
     answer = run("claim", JEWEL)
     assert (answer.code, answer.err) == (1, "")
-    assert answer.out.startswith("Impossible: 3,500 tok/s is 25.8 times what Llama 3.1 8B on one NVIDIA A100")
+    assert answer.out.startswith("Impossible: Llama 3.1 8B on one NVIDIA A100 SXM4 80GB can reach at most 135.8 tok/s")
     assert "weights read each step: 15.01 GB / 2.039 TB/s = 7.361 ms" in answer.out
 
 

@@ -23,14 +23,21 @@ def test_tables(run: Run, tmp_path: Path) -> None:
     agreed = run("compare", "--engine-log", LOG, "--bench", BENCH, "--hardware", "h100-sxm")
     assert agreed.code == 0
     assert "Likely because" not in agreed.out
+    assert "Prediction and measurement agree in all 11 quantities." in agreed.out
     slow = tmp_path / "slow.json"
     slow.write_text(json.dumps({**json.loads(BENCH.read_text(encoding="utf-8")), "mean_tpot_ms": 60.0}), encoding="utf-8")
     answer = run("compare", "--engine-log", LOG, "--bench", slow, "--hardware", "h100-sxm")
     assert answer.code == 0
     assert answer.out.startswith("Qwen3 32B on 2 x NVIDIA H100 SXM5 80GB\n")
-    for text in ("vllm 0.10.0", "closed loop of 32", "tokens in the cache", "317,104", "TTFT", "requests/s", "Likely because"):
+    # the bound of TPOT is below 60 ms as well, and ITL is what it was
+    assert "10 of 11 quantities agree. Furthest off, predicted over measured: TPOT 0.3" in answer.out
+    whole = run("compare", "--engine-log", LOG, "--bench", slow, "--hardware", "h100-sxm", "-v").out
+    for text in ("vllm 0.10.0", "KV cache tokens", "317,104", "TTFT", "requests/s", "Likely because"):
         assert text in answer.out
-    table = answer.out.partition("Prediction beside reality")[2].partition("Likely because")[0]
+        assert text in whole
+    assert "  Taken as   closed loop of 32\n" in whole
+    assert "  max_num_seqs            256 " in whole
+    table = answer.out.partition("  weights ")[2].partition("Likely because")[0]
     assert max(map(len, table.splitlines())) <= 80
 
 
@@ -117,7 +124,7 @@ def test_files_in_each_others_place(run: Run, tmp_path: Path) -> None:
 
 
 def test_model_against_the_log(run: Run) -> None:
-    """A model that is not the log's is noted above the table, and once among the assumptions."""
-    answer = run("compare", "llama-3.1-8b", "--engine-log", LOG, "-H", "h100-sxm")
-    assert "note       llama-3.1-8b is compared in place of the log's Qwen/Qwen3-32B" in answer.out
-    assert answer.out.partition("Assumptions")[2].count("in place of the log's Qwen/Qwen3-32B") == 1
+    """A model that is not the log's is noted on the screen, and once among the assumptions."""
+    ask = ("compare", "llama-3.1-8b", "--engine-log", LOG, "-H", "h100-sxm")
+    assert "Note llama-3.1-8b is compared in place of the log's Qwen/Qwen3-32B" in " ".join(run(*ask).out.split())
+    assert run(*ask, "-v").out.partition("Assumptions")[2].count("in place of the log's Qwen/Qwen3-32B") == 1

@@ -32,7 +32,7 @@ def test_does_not_fit(run: Run) -> None:
     assert {value for phase in whole["phases"] for value in phase["time_s"].values()} == {None}
     assert {value for span in whole["request"].values() for value in span.values()} == {None}
     assert answer.err.startswith("Does not fit:")
-    assert "What would fit, with any one of these: " in answer.err
+    assert "Any one of these makes it fit: " in answer.err
 
 
 def test_does_not_fit_in_words(run: Run) -> None:
@@ -91,7 +91,7 @@ def test_beyond_exact_numbers(run: Run, where: str) -> None:
         ([*LLAMA, "--engine", "vlm"], ["unknown engine 'vlm'", "vllm"]),
         ([*LLAMA, "--quantization", "awk"], ["unknown quantization 'awk'", "awq"]),
         ([*LLAMA, "--mask", "diagonal"], ["--mask", "causal"]),
-        ([*LLAMA, "-o", "result.pdf"], ["result.pdf", ".csv, .html, .json, .md, .parquet"]),
+        ([*LLAMA, "-o", "result.docx"], ["result.docx", ".csv, .html, .json, .md, .parquet"]),
         ([*LLAMA, "-o", "no/such/folder/result.json"], ["no/such/folder/result.json", "No such file or directory"]),
         (["models", "show", "gpt3"], ["unknown model 'gpt3'", "gpt2"]),
         (["models", "show", "gpt2", "--format", "xml"], ["unknown format 'xml'", "text, yaml, json"]),

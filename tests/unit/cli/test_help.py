@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+import shlex
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -14,7 +16,8 @@ import typer
 import roofline
 from roofline.cli import commands
 from roofline.cli.commands import COMMANDS, Commands
-from roofline.cli.options import OutputOption, complete_hardware, complete_models
+from roofline.cli.help import summary
+from roofline.cli.options import complete_hardware, complete_models, output_option
 from roofline.registry import Registry
 
 Run = Callable[..., Any]
@@ -104,8 +107,75 @@ def test_every_module_is_a_command() -> None:
     """None is forgotten in the registry, and what is listed there is what its help begins with."""
     assert {module.name for module in pkgutil.iter_modules(commands.__path__)} == set(COMMANDS)
     for name, command in Commands().items():
-        first, _, _ = command.help.partition("\n\n")
-        assert " ".join(first.split()) == COMMANDS[name].summary
+        assert summary(command.help) == COMMANDS[name].summary
+
+
+def test_the_list_of_commands_is_one_screen(run: Run) -> None:
+    """In groups, each command in one line that is not cut."""
+    lines = run("--help").out.splitlines()
+    assert len(lines) <= 45
+    assert [line for line in lines if len(line) > 100 or "..." in line.replace("[ARGS]...", "")] == []
+    for group in ("Predict", "Serve", "Measure", "Check", "Teach"):
+        assert f"{group}:" in lines
+    for entry in COMMANDS.values():
+        assert len(entry.summary) <= 66
+        assert any(re.fullmatch(rf"  {entry.name} +{re.escape(entry.summary)}", line) for line in lines)
+
+
+def _commands() -> list[str]:
+    """Commands, those of groups as `group name`."""
+    return [
+        name if below is None else f"{name} {below}"
+        for name, command in Commands().items()
+        for below in (getattr(command, "commands", None) or [None])
+    ]
+
+
+def _command(name: str) -> Any:
+    first, _, below = name.partition(" ")
+    command = Commands()[first]
+    return command.commands[below] if below else command
+
+
+@pytest.mark.parametrize("name", _commands())
+def test_help_of_every_command(run: Run, name: str) -> None:
+    """At most 100 columns, every option and alias under a group, the common ones before the output's and the others."""
+    out = run(*name.split(), "--help").out
+    lines = out.splitlines()
+    assert [line for line in lines if len(line) > 100] == []
+    groups = [line for line in lines if re.fullmatch(r"[A-Z].*:", line) and line != "Example:"]
+    assert groups[0] in ("Arguments:", "Common options:", "Options:", "Output:")
+    assert groups.index("Output:") <= 2
+    assert len(set(groups)) == len(groups)
+    options = out[out.index(f"\n{groups[groups[0] == 'Arguments:']}\n") :]
+    for entry in _command(name).params:
+        for flag in entry.opts if entry.param_type_name == "option" else ():
+            assert len(re.findall(rf"(?<![\w-]){re.escape(flag)}(?=[ ,./]|$)", options, re.MULTILINE)) >= 1, flag
+
+
+@pytest.mark.parametrize("name", ["analyze", "explain", "limits", "plan", "simulate", "sweep"])
+def test_common_options_are_one_screen(run: Run, name: str) -> None:
+    """Usage, description, example and common options come before the others and fit on a terminal of 50 lines."""
+    before, _, after = run(name, "--help").out.partition("  -h, --help ")
+    assert len(before.splitlines()) <= 50
+    assert "--tensor-parallel-size" in before
+    assert "--expert-imbalance" in after
+
+
+def test_help_is_as_wide_as_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the same in a pipe as on a terminal."""
+    monkeypatch.setenv("COLUMNS", "72")
+    lines = run("validate", "--help").out.splitlines()
+    assert max(map(len, lines)) <= 72
+
+
+def test_an_example_can_be_copied(run: Run) -> None:
+    """A long one goes on after a backslash; quoted values stay whole."""
+    out = run("plan", "--help").out
+    example = out[out.index("Example:") : out.index("Arguments:")]
+    words = shlex.split(example.partition("\n")[2].replace("\\\n", " "))
+    assert words[:3] == ["roofline", "plan", "llama-3.1-8b"]
+    assert words[-4:] == ["--ttft", "2 s", "--tpot", "50 ms"]
 
 
 def test_a_command_of_another_package(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +183,7 @@ def test_a_command_of_another_package(run: Run, monkeypatch: pytest.MonkeyPatch)
 
     def register(app: typer.Typer) -> None:
         @app.command(name="moon")
-        def moon(output: OutputOption = None) -> int:
+        def moon(output: Annotated[Path | None, output_option([".json"])] = None) -> int:
             """The phase of the moon."""
             assert output is None
             return 3
@@ -125,20 +195,43 @@ def test_a_command_of_another_package(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert "there is no folder" in run("moon", "-o", "nowhere/x.json").refused()
 
 
-def test_the_shell_completes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands, flags and ids, as bash asks for them."""
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("roofline li", {"limits"}),
+        ("roofline limits --tp", {"--tp"}),
+        ("roofline limits gpt2", {"gpt2"}),
+        ("roofline analyze gpt2 -H h100-", {"h100-nvl", "h100-pcie", "h100-sxm"}),
+        ("roofline sweep gpt2 -H l4,h200-", {"l4,h200-nvl", "l4,h200-sxm"}),
+        ("roofline analyze gpt2 --dtype fp", {"fp32", "fp16", "fp8", "fp4"}),
+        ("roofline plan gpt2 --kv-cache-dtype bf", {"bf16"}),
+        ("roofline analyze gpt2 --quantization w8", {"w8a16", "w8a8"}),
+        ("roofline analyze gpt2 --engine vllm", {"vllm", "vllm@0.19"}),
+        ("roofline limits gpt2 --backend sgl", {"sglang"}),
+        ("roofline analyze gpt2 --phase p", {"prefill"}),
+        ("roofline claim gpt2 --mla ex", {"expand"}),
+        ("roofline explain gpt2 kv_", {"kv_bytes_per_token"}),
+        ("roofline explain gpt2 layers/mlp/u", {"layers/mlp/up_proj"}),
+    ],
+)
+def test_the_shell_completes(run: Run, monkeypatch: pytest.MonkeyPatch, words: str, wanted: set[str]) -> None:
+    """Commands, flags, ids, formats, engines, quantities and operators, as bash asks for them."""
     monkeypatch.setenv("_ROOFLINE_COMPLETE", "complete_bash")
-    for words, wanted in (("roofline li", "limits"), ("roofline limits --tp", "--tp"), ("roofline limits gpt", "gpt2")):
-        monkeypatch.setenv("COMP_WORDS", words)
-        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-        assert wanted in run().out.split()
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert set(run().out.split()) >= wanted
+    if "/" not in words:
+        last = words.rsplit(maxsplit=1)[-1]
+        assert all(text.startswith(last) for text in run().out.split())
 
 
-def test_completion_of_ids() -> None:
-    """A shell completes ids of models and hardware."""
+def test_completion_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell completes ids of models and hardware; a wrong ROOFLINE_PATH is left to the command."""
     assert complete_models("llama-3.1") == ["llama-3.1-70b", "llama-3.1-8b"]
     assert complete_hardware("h100") == ["h100-nvl", "h100-pcie", "h100-sxm"]
     assert complete_models("zzz") == []
+    monkeypatch.setenv("ROOFLINE_PATH", "/nowhere")
+    assert complete_hardware("h100") == []
 
 
 def test_flags_reach_the_answer(run: Run) -> None:

@@ -48,7 +48,7 @@ def test_the_answer_is_no(run: Run) -> None:
     answer = run(*ASK, "--tpot", "1 ms", "--json")
     assert answer.code == 1
     assert {row["max_batch_slo"] for row in json.loads(answer.out)["rows"]} == {0}
-    assert "no batch meets the SLO: a step of one sequence at 1,024 cached tokens takes" in answer.err
+    assert "From 1,024 to 8,192 tokens of context, no batch meets the SLO: a decode step of one sequence takes" in answer.err
     answer = run("limits", "llama-3.1-70b", "--hardware", "h100-sxm")
     assert answer.code == 1
     assert "not even one sequence fits" in answer.out
@@ -78,15 +78,22 @@ def test_files(run: Run, tmp_path: Path) -> None:
     assert float(rows[0]["tpot_estimate_s"]) <= 0.02
     for name in ("a.md", "a.html", "a.json"):
         assert run(*ASK, "-o", tmp_path / name).code == 0
-    said = "At every context memory is reached first"
-    assert said in (tmp_path / "a.md").read_text(encoding="utf-8")
-    assert said in (tmp_path / "a.html").read_text(encoding="utf-8")
+    sentence = "tokens of context, memory limits the batch"
+    assert sentence in (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert sentence in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 def test_what_a_person_reads(run: Run) -> None:
-    """Sentences, the table, the comparison, the assumptions."""
-    out = run("limits", "deepseek-v3", "--hardware", "h200-sxm", "--tp", 8, "--tpot", "50ms", "--context", "1k,32k").out
-    assert "DeepSeek-V3 on 8 x NVIDIA H200" in out
-    assert "full K and V, no latent" in out
-    assert "8 of 10" in out
-    assert "seconds of a decode step" in out
+    """The verdict and a table on one screen; the comparison with -v; every assumption with -vv."""
+    query = ("limits", "deepseek-v3", "--hardware", "h200-sxm", "--tp", 8, "--tpot", "50ms", "--context", "1k,32k")
+    out = run(*query).out
+    lines = out.splitlines()
+    assert lines[0] == "DeepSeek-V3 on 8 x NVIDIA H200 SXM 141GB"
+    assert lines[1].startswith("fp8")
+    assert "limits the batch" in lines[3]
+    assert "80 % interval" in out
+    assert "full K and V, no latent" not in out
+    more = run(*query, "-v").out
+    assert "full K and V, no latent" in more
+    assert "as the activations" not in more
+    assert "max_num_batched_tokens" in run(*query, "-vv").out

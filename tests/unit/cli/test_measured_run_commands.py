@@ -40,7 +40,8 @@ def test_trace(run: Run, place: Path, tmp_path: Path) -> None:
     assert answer.code == 0
     for text in ("my run: 20 requests", "1,000 tokens on average", "1 requests/s", "vLLM 0.19.0", "num_gpu_blocks_override"):
         assert text in answer.out
-    line = answer.out.rstrip().rpartition("\n")[2]
+    line = answer.out.partition("Simulate this deployment:\n  ")[2].partition("\n\n")[0].replace("\\\n", "")
+    line = " ".join(line.split())
     assert line.startswith("roofline simulate llama-3.1-8b --hardware rtx-4090 --trace ")
     assert "--num-gpu-blocks-override 2588 --enable-prefix-caching" in line
     import shlex
@@ -68,8 +69,9 @@ def test_replay(run: Run, place: Path, tmp_path: Path) -> None:
     answer = run("replay", place)
     assert answer.code == 0
     assert answer.out.startswith("Llama 3.1 8B on NVIDIA GeForce RTX 4090\n")
-    for text in ("my run: 20 requests of vLLM 0.19.0", "vllm-v1-async", "2,588 blocks", "Unfitted, 20 requests", "150 ms"):
-        assert text in answer.out
+    for text in ("my run: 20 requests of vLLM 0.19.0", "vllm-v1-async", "2,588 blocks", "Simulated against measured", "150 ms"):
+        assert text in " ".join(answer.out.split())
+    assert "Unfitted, 20 requests" in run("replay", place, "-v").out
     found = json.loads(run("replay", place, "--json").out)
     assert found["unfitted"]["measured"]["tpot_s"]["p50"] == pytest.approx(0.025)
     assert found["card"] is None
@@ -80,10 +82,15 @@ def test_replay(run: Run, place: Path, tmp_path: Path) -> None:
 def test_a_fit(run: Run, place: Path) -> None:
     """Each request is alone: TTFT tells of FLOP/s, TPOT of bandwidth, and all are met. So do the flags that are printed."""
     answer = run("replay", place, "--fit-first", "10")
-    assert "Fitted on the first 10 requests" in answer.out
-    assert "fitted on the first 10 of 20 requests of my run" in answer.out
-    assert "of this run, llama-3.1-8b and TP 1: not of the card" in answer.out
-    flags = answer.out.partition("For other commands with llama-3.1-8b at TP 1: ")[2].partition("\n")[0]
+    text = " ".join(answer.out.split())
+    assert "Fitted, on the 10 requests not fitted on: TTFT " in text
+    assert "first 10 requests, off by" in text
+    assert "of this run, llama-3.1-8b and TP 1: not of the card" in text
+    more = " ".join(run("replay", place, "--fit-first", "10", "-vv").out.split())
+    assert "fitted on the first 10 of 20 requests of my run" in more
+    assert len(answer.out.splitlines()) <= 30
+    assert max(map(len, answer.out.splitlines())) <= 100
+    flags = answer.out.partition("For other commands with llama-3.1-8b at TP 1:\n")[2].partition("\n")[0]
     import shlex
 
     found = json.loads(run("replay", place, *shlex.split(flags), "--json").out)

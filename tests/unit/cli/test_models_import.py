@@ -106,8 +106,9 @@ def test_what_is_left_open_is_an_assumption(run: Run, folder: Path) -> None:
     document = json.loads(run("analyze", folder, "-H", "h100-sxm", "--json").out)
     (found,) = [entry for entry in document["assumptions"] if entry["name"] == "model.dtype"]
     assert (found["value"], found["origin"]) == ("bf16", "default")
-    assert "model.dtype" in run("analyze", folder, "-H", "h100-sxm").out
-    assert "Default: dtype = bf16 (config.json names none)" in run("models", "show", folder).out
+    assert "dtype bf16 (config.json names none)" in " ".join(run("analyze", folder, "-H", "h100-sxm").out.split())
+    assert "  Default  dtype = bf16\n" in run("models", "show", folder).out
+    assert "  Default  dtype = bf16 (config.json names none)\n" in run("models", "show", folder, "-v").out
     assert "assumptions:\n  - {name: dtype, value: bf16, why: config.json names none}\n" in run("models", "import", folder).out
 
 
@@ -140,7 +141,7 @@ def test_assume_is_on_record(run: Run, folder: Path) -> None:
     assert (found["value"], found["origin"]) == ("llama", "assumed")
     told = run("explain", folder, "kv_bytes_per_token", "--assume", "llama").out
     assert "assumed: model.family = llama" in told
-    assert "Assumed: family = llama" in run("models", "show", folder, "--assume", "llama").out
+    assert "  Assumed  family = llama\n" in run("models", "show", folder, "--assume", "llama").out
 
 
 def test_assume_is_for_configs(run: Run) -> None:

@@ -103,7 +103,7 @@ def test_written_although_it_does_not_fit(run: Run, tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["memory"]["fits"] is False
 
 
-@pytest.mark.parametrize("name", ["r.pdf", "r", "r.json.bak", ".json"])
+@pytest.mark.parametrize("name", ["r.docx", "r", "r.json.bak", ".json"])
 def test_unknown_suffix(run: Run, tmp_path: Path, name: str) -> None:
     """A suffix that names no format is refused with those that do, before anything is written."""
     assert ".csv, .html, .json, .md, .parquet" in run(*ASK, "-o", tmp_path / name).refused()

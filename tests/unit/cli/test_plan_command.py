@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from roofline.text import shell_lines
 
 Run = Callable[..., Any]
 ASK = (
@@ -104,11 +107,29 @@ def test_files(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_a_person_reads(run: Run) -> None:
+    """The best candidate first, then the others, how to start it, and what was assumed; the engines' own with -v."""
     out = run(*ASK).out
-    assert "serve 20 requests/s" in out
+    lines = out.splitlines()
+    assert lines[0] == "Llama 3.1 8B for 20 requests/s"
+    assert lines[3].startswith("Cheapest: 2 x NVIDIA H100 SXM5 80GB, bf16 (")
+    assert "5.90 USD/h, 0." in out
     assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in out
-    assert "Candidates" in out
-    assert "USD" in out
+    assert "Candidates" not in out
+    assert "sglang" not in out
+    more = run(*ASK, "-v").out
+    assert "Candidates" in more
+    assert "sglang" in more
+
+
+def test_a_command_that_is_broken_is_the_same_command() -> None:
+    """A shell reads the lines as it reads the whole; no line is cut."""
+    line = "echo '{a: 1, b: 2}' > file.yaml && vllm serve org/model --json '{\"a\": \"b\", \"c\": 1}' --x 1 --flag --y 'a b'"
+    lines = shell_lines(line, 30, 4)
+    assert all(len(part) <= 40 for part in lines.splitlines())
+    assert len(lines.splitlines()) > 3
+    assert shlex.split(lines.replace("\\\n", "")) == shlex.split(line)
+    odd = "echo 'it'\"'\"'s' --flag"
+    assert shlex.split(shell_lines(odd, 10).replace("\\\n", "")) == shlex.split(odd)
 
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "deployments"

@@ -76,9 +76,9 @@ def _on_a_terminal(*arguments: str, **env: str) -> str:
 
 
 def test_terminal_has_colours() -> None:
-    """On a terminal the page has colours and a plot."""
-    seen = _on_a_terminal("analyze", "llama-3.1-8b", "-H", "h100-sxm")
-    assert "\x1b[" in seen
+    """On a terminal the title is bold; its text is that of a pipe, with the plot where tables are wanted too."""
+    seen = _on_a_terminal("analyze", "llama-3.1-8b", "-H", "h100-sxm", "-v")
+    assert "\x1b[1m" in seen
     assert "Roofline" in seen
 
 

@@ -78,6 +78,37 @@ def test_what_cannot_be_is_told_beside_the_rows(run: Run) -> None:
     assert "no point of the grid can be" in none.err
 
 
+def test_many_rows_are_those_of_the_highest_throughput(run: Run) -> None:
+    """On one screen the best rows, best first, and how to see the others; with -v all in the order of the grid."""
+    ask = ("sweep", "llama-3.1-8b", "-H", "l4,h100-sxm", "--batch", "1:64:x2", "--context", "1k,8k")
+    rows = json.loads(run(*ask, "--json").out)["rows"]
+    best = max((row for row in rows if row["fits"]), key=lambda row: row["tokens_per_s_estimate"])
+    out, whole = (run(*ask, *more).out.splitlines() for more in ((), ("-v",)))
+    fit = sum(row["fits"] for row in rows)
+    verdict = f"{fit} of {len(rows)} points fit in memory. Highest throughput: "
+    assert any(line.startswith(verdict) and f"({best['hardware']}, batch {best['batch']}," in line for line in out)
+    at = next(index for index, line in enumerate(out) if line.startswith("  hardware "))
+    printed = [line.split()[:2] for line in out[at + 1 :][:16]]
+    assert printed[0] == [best["hardware"], str(best["batch"])]
+    assert f"  {len(rows) - 16} more rows: -v    All columns: -o FILE.csv" in out
+    start = next(index for index, line in enumerate(whole) if line.startswith("  hardware "))
+    printed = [line.split()[:2] for line in whole[start + 1 :][: len(rows)]]
+    assert printed == [[row["hardware"], str(row["batch"])] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        (("best", "--by", "hardware"), "Best: highest tokens/s per device, for each hardware."),
+        (("pareto",), "Pareto front: lowest step time, highest tokens/s per device."),
+        (("histogram", "--tpot", "1 s"), "Histogram: step time; decode steps of at most 1 s."),
+        (("best", "--tpot", "1 us"), "No point fits and meets the limits. Best: highest tokens/s per device; decode steps of"),
+    ],
+)
+def test_what_a_reduction_keeps_is_a_sentence(run: Run, rule: tuple[str, ...], verdict: str) -> None:
+    assert f"\n{verdict}" in run(*ASK, "--reduce", *rule).out
+
+
 def test_a_sweep_s_file(run: Run, tmp_path: Path) -> None:
     """Its keys count, flags beside it come first; the same as by flags alone."""
     path = tmp_path / "s.yaml"
@@ -126,7 +157,7 @@ def test_wrong_files_of_sweeps(run: Run, tmp_path: Path, old: str, new: str, mes
         (("llama-3.1-8b", "-H", "l4", "--batch", "1:2000"), "2,000 points are too many to read"),
         (("llama-3.1-8b", "-H", "l4", "--columns", "fit"), "unknown column 'fit'"),
         (("llama-3.1-8b", "-H", "l4", "--by", "tp"), "give --reduce"),
-        (("llama-3.1-8b", "-H", "l4", "-o", "x.toml"), "must be one of .csv, .json, .md, .parquet"),
+        (("llama-3.1-8b", "-H", "l4", "-o", "x.toml"), "must be one of .csv, .html, .json, .md, .parquet"),
         (("llama-3.1-8b", "-H", "l4", "-o", "no/such/x.csv"), "there is no folder no/such"),
         (("llama-3.1-8b", "-H", "l4", "--part-rows", "0"), "part-rows"),
         (("llama-3.1-8b", "-H", "l4", "--executor", "ray", "-o", "folder"), "unknown executor 'ray'"),

@@ -46,6 +46,14 @@ def test_every_form_makes_the_same_maps(run, made, tmp_path: Path) -> None:
     assert "The file has rows alone" in found["file.csv"]
 
 
+def test_a_sweep_writes_its_page_at_once(run, made, tmp_path: Path) -> None:
+    """The numbers of the page that is made of its JSON, and the command that sweeps the same instead of a file's name."""
+    assert run("report", "--from", made("file.json"), "-o", tmp_path / "saved.html").code == 0
+    text = made("page.html").read_text(encoding="utf-8")
+    assert numbers(text) == numbers((tmp_path / "saved.html").read_text(encoding="utf-8"))
+    assert "roofline sweep gpt2 --hardware l4,t4" in text.partition("<footer>")[2]
+
+
 @pytest.mark.parametrize("rule", ["best", "pareto", "histogram"])
 def test_reductions(run, made, tmp_path: Path, rule: str) -> None:
     keys = {"best": "figure-best-", "pareto": "figure-front-decode", "histogram": "figure-histogram-decode-0"}

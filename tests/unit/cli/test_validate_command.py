@@ -27,12 +27,17 @@ def records(tmp_path: Path) -> Path:
 
 
 def test_table(run: Run, records: Path) -> None:
-    """The table on stdout, the refused row on stderr, both counts in the first line."""
+    """The table on stdout, the refused row on stderr, both counts in the first lines; regimes with -v."""
     answer = run("validate", records)
     assert answer.code == 0
-    assert answer.out.startswith("2 records of 1 file compared; 1 refused\nh100-sxm\n")
-    assert "m<=64" in answer.out
-    assert "No point was faster than its bound." in answer.out
+    assert answer.out.startswith("2 records of 1 file compared with predictions\nh100-sxm · 1 refused\n\n")
+    # 10.1 us predicted against 20 and 25
+    assert "Median error of the bound: 55 %." in answer.out
+    (row,) = [line.split() for line in answer.out.splitlines() if line.startswith("  gemm ")]
+    assert row[:6] == ["gemm", "2", "22.5", "µs", "55", "%"]
+    assert "  Faster than bound  none\n" in answer.out
+    assert "m<=64" not in answer.out
+    assert "\n  gemm  bf16 torch  m<=64 " in run("validate", records, "-v").out
     assert answer.err == f"refused: {records}:3: latency_us: -3 is not above 0\n"
 
 
@@ -56,6 +61,8 @@ def test_threshold(run: Run, records: Path, limit: str, code: int) -> None:
     """10 us predicted against 20 and 25: an error of about 55 %. The whole answer is there either way."""
     answer = run("validate", records, "--max-error", limit, "--json")
     assert answer.code == code
+    text = run("validate", records, "--max-error", limit).out
+    assert f"{'above' if code else 'within'} --max-error {'10' if code else '90'} %." in text
     assert json.loads(answer.out)["within_max_error"] is (code == 0)
 
 
@@ -99,7 +106,7 @@ def test_records_can_be_shown_without_torch(run: Run, records: Path, monkeypatch
     answer = run("bench", "show", records.parent)
     assert answer.code == 0
     assert "2 records" in answer.out
-    assert f"refused: {records}:3" in answer.out
+    assert f"  Refused  {records}:3" in answer.out
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,9 @@ def test_list(run: Run) -> None:
     assert {row["topic"] for row in found} == set(TOPICS)
     assert "moe-active-parameters" in run("worksheet", "moe", "--list").out
     assert "kv-cache" not in run("worksheet", "moe", "--list").out
+    topics, whole = run("worksheet", "--list").out, run("worksheet", "--list", "-v").out
+    assert all(f"\n  {name} " in topics for name in TOPICS)
+    assert all(f" {name} " in whole for name in TEMPLATES)
 
 
 @pytest.mark.parametrize(

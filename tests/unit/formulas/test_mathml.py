@@ -150,11 +150,13 @@ def test_a_symbol_that_is_not_of_ours_is_harmless() -> None:
 def _explained(model: str) -> list[Explanation]:
     request = prepare(load_model(model)[0], "h200-sxm", tensor_parallel_size=2, batch=3)
     parts = [part for _, found in explain_step(request) for part in found.parts]
-    for subject in QUANTITIES:
+    for subject, quantity in QUANTITIES.items():
         if subject == "max_context" and model == "gemma-3-12b":
             continue  # no closed form beside windows
-        found = explain(model, subject, "h200-sxm")
-        parts += [found, *found.parts]
+        options = {"segments": "3x1@500,1x20@0"} if subject == "mixed" else {"output_len": 100}
+        if quantity.group != "speculative decoding":
+            result = explain(model, subject, "h200-sxm", ignore_capacity=True, **options)
+            parts += [result, *result.parts]
     return parts
 
 
@@ -171,7 +173,8 @@ def test_the_same_numbers_symbols_and_signs_as_in_latex(model: str) -> None:
 def test_what_is_written_is_worth_its_value(model: str) -> None:
     """The elements, worked out by their own rules: rows, fractions, powers, brackets."""
     for part in _explained(model):
-        assert float(_worth(_read(part.substituted_mathml))) == pytest.approx(part.value, rel=2e-5), part.subject
+        # of rates, times and bytes four digits are shown
+        assert float(_worth(_read(part.substituted_mathml))) == pytest.approx(part.value, rel=3e-3), part.subject
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -212,7 +215,8 @@ def _read(written: str) -> Element:
 # What both tongues say, as one list of names, numbers and signs
 
 _LATEX_TOKEN = re.compile(
-    r"(?P<name>(?:\\beta|\\eta|[A-Za-z])(?:_(?:\w|\{(?:[^{}]|\\mathrm\{[^{}]*\})*\}))?)|(?P<number>\d+(?:\.\d+)?)"
+    r"(?P<name>(?:\\beta|\\eta|[A-Za-z])(?:_(?:\w|\{(?:[^{}]|\\mathrm\{[^{}]*\})*\}))?)|(?P<number>\d+(?:\{,\}\d+)*(?:\.\d+)?)"
+    r"(?P<unit>\\,\\mathrm\{[^{}]*\})?"
     r"|(?P<sign>[-+(),]|\\(?:cdot|lceil|rceil|lfloor|rfloor|max|min))|(?P<nothing>\\left|\\right|\\frac|\\,|[{}^ ])"
 )
 _SIGNS = {r"\cdot": "⋅", r"\lceil": "⌈", r"\rceil": "⌉", r"\lfloor": "⌊", r"\rfloor": "⌋", "-": "−"}
@@ -226,6 +230,9 @@ def _flat_latex(text: str) -> list[str]:
         end = match.end()
         if match["name"]:
             found.append(re.sub(r"\\mathrm|[{}]", "", match["name"]).replace("\\beta", "β").replace("\\eta", "η"))
+        elif match["unit"]:
+            unit = match["unit"].removeprefix(r"\,\mathrm{").removesuffix("}").replace(r"\mu ", "µ")
+            found.append(f"{match['number'].replace('{,}', ',')} {unit}")
         elif not match["nothing"]:
             found.append(_SIGNS.get(match[0], match[0].removeprefix("\\")))
     return found
@@ -255,7 +262,12 @@ def test_the_comparison_can_fail() -> None:
 def _worth(element: Element) -> Any:
     match element.tag:
         case "mn":
-            return Fraction((element.text or "").replace("\u202f", ""))
+            digits, _, unit = (element.text or "").replace("\u202f", "").replace(",", "").partition(" ")
+            return (
+                Fraction(digits) * _PREFIXES[unit[0] if unit[0] in _PREFIXES and len(unit) > 1 else ""]
+                if unit
+                else Fraction(digits)
+            )
         case "mfrac":
             above, below = map(_worth, element)
             return above / below
@@ -274,6 +286,10 @@ def _worth(element: Element) -> Any:
     return _sum(children)
 
 
+_PREFIXES = {
+    "P": Fraction(10**15), "T": Fraction(10**12), "G": Fraction(10**9), "M": Fraction(10**6), "k": Fraction(1000),
+    "": Fraction(1), "m": Fraction(1, 1000), "µ": Fraction(1, 10**6), "n": Fraction(1, 10**9),
+}  # fmt: skip
 _ROUNDED: dict[str | None, tuple[str, Any]] = {"(": (")", Fraction), "⌈": ("⌉", math.ceil), "⌊": ("⌋", math.floor)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import sympy
 
@@ -122,3 +124,10 @@ def test_two_quantities_of_one_name_keep_their_meanings() -> None:
     held = quantity("W", "W", "bytes", "weights on the device")
     assert [described(one).meaning for one in (read, held)] == ["weights read", "weights on the device"]
     assert read != held
+
+
+def test_symbols_are_pickled() -> None:
+    """With what they mean: executed lessons are shared between processes."""
+    one = symbol("B")
+    other = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own
+    assert (other, other.description) == (one, one.description)

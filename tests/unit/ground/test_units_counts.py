@@ -20,6 +20,8 @@ from roofline.units import parse_count
         ("131,072", 131_072),
         ("131_072", 131_072),
         (" 7 ", 7),
+        ("1e3", 1000),
+        ("2.5E+5", 250_000),
         (7, 7),
         (0, 0),
     ],
@@ -29,7 +31,9 @@ def test_counts(text: object, value: int) -> None:
     assert parse_count(text) == value
 
 
-@pytest.mark.parametrize("text", ["1.5", "0.3k", "1e6", "8kb", "8 tokens", "", "k", "-", "eight", "1.5.2", "0x10"])
+@pytest.mark.parametrize(
+    "text", ["1.5", "0.3k", "1e-3", "1.5e0", "1e1000", "8kb", "8 tokens", "", "k", "-", "eight", "1.5.2", "0x10"]
+)
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
     """A count that is no whole number is refused."""
     with pytest.raises(UnitError, match="must be a whole number"):

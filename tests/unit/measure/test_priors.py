@@ -31,12 +31,16 @@ def samples() -> tuple[Sample, ...]:
 
 @pytest.mark.slow  # a fit, whose last digits depend on the optimiser: with the versions that wrote the file
 def test_the_shipped_prior_is_what_the_shipped_fits_give() -> None:
-    """Shares and bands of `hardware/fits/_prior.yaml` are those that `priors.derive` makes; solvers agree to a few percent."""
+    """Times and bands of `hardware/fits/_prior.yaml` are those that `priors.derive` makes.
+
+    Times, not shares: the loss has several minima that predict the same, and machines end in different ones.
+    """
     shipped, derived = load_prior()[0].families, priors.derive(samples())
     assert shipped.keys() == derived.keys()
     for op, family in derived.items():
-        for name in set(priors.RESOURCES) - set(family.undetermined):
-            assert shipped[op].parameters[name] == pytest.approx(family.parameters[name], rel=0.03), (op, name)
+        kernels_of_op = [sample for sample in samples() if sample.op == op]
+        ours, theirs = (priors.predicted(kernels_of_op, dict(one.parameters)) for one in (shipped[op], family))
+        assert np.median(abs(np.log(ours / theirs))) < 0.01, op
         assert shipped[op].bands["all"] == pytest.approx(family.bands["all"], rel=0.03), op
 
 

@@ -51,7 +51,7 @@ def test_points_are_those_of_analyze(model: str, hardware: str, deployment: dict
             "flops": step.cost.flops,
             "bytes": step.cost.bytes,
             "arithmetic_intensity": step.cost.flops / step.cost.bytes,
-            "tokens_per_s": step.tokens_per_s,
+            "tokens_per_s": step.tokens_per_s.bound,
             "memory_bytes": result.memory.weights_bytes
             + result.memory.needed_bytes
             + result.memory.activation_bytes
@@ -77,7 +77,7 @@ def test_estimates_are_those_of_analyze(model: str, hardware: str, deployment: d
     for index in range(len(POINTS)):
         point = {name: int(axis[index]) for name, axis in asked.items()}
         (step,) = analyze(model, hardware, phase=phase, ignore_capacity=True, **point, **deployment).phases
-        wanted = {"step_bound_s": step.pipeline.bound, "tokens_per_s_estimate": step.tokens_per_s_estimate}
+        wanted = {"step_bound_s": step.pipeline.bound, "tokens_per_s_estimate": step.tokens_per_s.estimate}
         for end in ("estimate", "low", "high"):
             wanted |= {f"time_{end}_s": getattr(step.time, end), f"step_{end}_s": getattr(step.pipeline, end)}
         for name, value in wanted.items():

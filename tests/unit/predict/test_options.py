@@ -18,7 +18,7 @@ import roofline
 from roofline.cli.app import app
 from roofline.errors import InputError
 from roofline.predict import options
-from roofline.predict.options import ALIASES, ALL, OPTIONS, AnalyzeOptions
+from roofline.predict.options import ALIASES, ALL, OPTIONS, WORKLOAD, AnalyzeOptions
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -70,8 +70,8 @@ def test_a_new_option_is_one_entry() -> None:
     [
         ("explain", set()),
         ("report", set()),
-        ("claim", {"segments"}),  # a claim is about prompts or about generated tokens
-        ("compare", {"batch", "input_len", "output_len", "context", "phase", "segments"}),  # its workload is the benchmark's
+        ("claim", {"segments"}),  # a claim is about whole prompts or about generated tokens
+        ("compare", {entry.name for entry in options.of_groups((WORKLOAD,))}),  # its workload is the benchmark's
     ],
 )
 def test_what_analyze_takes_others_take(command: str, without: set[str]) -> None:

@@ -64,7 +64,7 @@ def test_layers_of_two_kinds() -> None:
     assert (sliding.letter, sliding.count, sliding.windows) == ("s", 40, (1024,))
     assert (full.letter, full.count, full.windows) == ("f", 8, ())
     assert sliding.kv_bytes_per_token == full.kv_bytes_per_token == 2 * 8 * 256 * 2
-    assert sliding.mixer == "gqa 16/8 heads of 256"
+    assert sliding.mixer == "GQA, 16 query and 8 KV heads of 256"
 
 
 def test_letters_are_different() -> None:

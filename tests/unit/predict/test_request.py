@@ -190,3 +190,23 @@ def test_inputs_are_hashed() -> None:
     roles = {"model", "node", "hardware", "engine", "engine steps"}
     assert {entry.role for entry in prepare(MODEL, "dgx-h100").inputs} == roles
     assert all(len(entry.sha256) == 64 for entry in prepare(MODEL, HARDWARE).inputs)
+
+
+def test_bits_per_weight_are_of_all_weights() -> None:
+    """8,030,261,248 weights at 4.85 bits; what is read grows with them, FLOP do not change; one precision at a time."""
+    request = {"batch": 1, "context": 1024, "phase": "decode"}
+    bits, whole = (
+        roofline.analyze("llama-3.1-8b", "h100-sxm", **request, **more)  # type: ignore[arg-type]
+        for more in ({"bits_per_weight": 4.85}, {"dtype": "bf16"})
+    )
+    assert bits.memory.weights_bytes == pytest.approx(8_030_261_248 * 4.85 / 8, rel=1e-12)
+    assert bits.decode is not None
+    assert whole.decode is not None
+    assert bits.decode.cost.weight_bytes == pytest.approx(whole.decode.cost.weight_bytes * 4.85 / 16, rel=1e-12)
+    assert bits.decode.cost.matrix_flops == whole.decode.cost.matrix_flops
+    assert bits.to_dict()["deployment"]["weight_dtype"] == "4.85-bit"
+    for other in ({"dtype": "fp8"}, {"quantization": "w4a16"}):
+        with pytest.raises(InputError, match="--bits-per-weight is of all weights"):
+            roofline.analyze("llama-3.1-8b", "h100-sxm", bits_per_weight="4.85", **other)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="bits-per-weight"):
+        roofline.analyze("llama-3.1-8b", "h100-sxm", bits_per_weight=64)

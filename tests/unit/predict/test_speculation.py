@@ -122,10 +122,10 @@ def test_ngrams_cost_nothing() -> None:
 def test_request_with_speculation() -> None:
     """TPOT of a request is that of rounds; prompts go through the draft too."""
     found, plain = ask(**DRAFTED, input_len=2048, output_len=2), ask(input_len=2048, output_len=2)
-    assert found.request["tpot_s"].bound == pytest.approx(found.speculative.tpot.bound)
+    assert found.request.tpot_s.bound == pytest.approx(found.speculative.tpot.bound)
     draft = ask("llama-3.2-1b", input_len=2048).prefill.pipeline.bound
-    assert found.request["ttft_s"].bound == pytest.approx(plain.request["ttft_s"].bound + draft)
-    assert found.request["e2e_s"].bound == pytest.approx(found.request["ttft_s"].bound + found.request["tpot_s"].bound)
+    assert found.request.ttft_s.bound == pytest.approx(plain.request.ttft_s.bound + draft)
+    assert found.request.e2e_s.bound == pytest.approx(found.request.ttft_s.bound + found.request.tpot_s.bound)
 
 
 def test_what_does_not_fit_has_no_times() -> None:

@@ -38,7 +38,7 @@ class Remembers(MixerBlock):
 
 
 def _hybrid(attention: int, recurrent: int, **changes: object) -> Model:
-    """Llama 3.1 8B with layers whose mixer is recurrent in the place of some, or of all."""
+    """Llama 3.1 8B with layers whose mixer is recurrent instead of some, or of all."""
     llama = load_model("llama-3.1-8b")[0]
     (layer,) = llama.layer_types.values()
     types = {"full": layer, "recurrent": layer.model_copy(update={"mixer": Remembers()})}

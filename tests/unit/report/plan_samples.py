@@ -87,7 +87,7 @@ def plan(**more: Any) -> dict[str, Any]:
 
 
 def closed() -> dict[str, Any]:
-    """64 clients in the place of a rate."""
+    """64 clients instead of a rate."""
     found = plan()
     found["traffic"] |= {"rate": None, "mean_rate": None, "concurrency": 64}
     found["traffic"]["classes"][0] |= {"rate": None, "concurrency": 64}

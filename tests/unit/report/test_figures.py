@@ -1,7 +1,9 @@
-"""Figures of results as plotly objects: every figure of every kind of result, and what is refused."""
+"""Results as people see them: figures as plotly objects, lines of text, and what notebooks show."""
 
 from __future__ import annotations
 
+import re
+from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -27,19 +29,25 @@ def results() -> dict[str, Any]:
         "simulate": roofline.simulate(MODEL, HARDWARE, rate=5, until="60s", **LOAD),
         "plan": roofline.plan(MODEL, hardware=[HARDWARE], rate=20, ttft="1s", tpot="50ms", **LOAD),
         "preempt": roofline.preempt(MODEL, "a100-sxm-80gb", tokens=2048),
+        "op": roofline.op("gemm", 512, 8192, 28672, hardware=HARDWARE),
+        "curve": roofline.op("gemm", n=8192, k=28672, hardware=HARDWARE, sweep="m=1:1024:x2"),
+        "limits": roofline.limits(MODEL, HARDWARE, tpot="20 ms"),
         "sweep": roofline.sweep(grid),
     }
 
 
 NAMES = {
     "analyze": [
-        "roofline", "time-prefill", "time-decode", "memory", "batch-limits", "explorer", "ttft", "heatmap", "sensitivity",
+        "roofline", "explorer", "time-prefill", "time-decode", "memory", "batch-limits", "ttft", "sensitivity", "heatmap",
     ],
     "segments": ["roofline", "time-mixed", "memory"],
-    "overflow": ["roofline", "memory", "batch-limits", "explorer", "ttft", "heatmap"],
-    "simulate": ["distribution", "tail", "requests", "kv", "output-tokens", "prompt-tokens", "rates"],
+    "overflow": ["roofline", "explorer", "memory", "batch-limits", "ttft", "heatmap"],
+    "simulate": ["distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates"],
     "plan": ["cost-tpot", "cost-ttft", "steps"],
     "preempt": ["costs", "blocks", "chunks"],
+    "op": ["roofline", "resources"],
+    "curve": ["roofline", "curve", "resources"],
+    "limits": ["batch-limits", "limit-rates", "variants"],
     "sweep": ["front-decode", "map-decode-0", "map-decode-1"],
 }  # fmt: skip
 
@@ -86,3 +94,82 @@ def test_what_has_no_figures_is_refused() -> None:
     model = roofline.load_model(MODEL)
     with pytest.raises(InputError, match="given by name or path"):
         roofline.analyze(model, HARDWARE).figure("roofline")
+
+
+def test_without_a_name_it_is_the_first(results: dict[str, Any]) -> None:
+    """The one that a notebook shows."""
+    for kind, names in NAMES.items():
+        assert roofline.figure(results[kind]).layout.title == roofline.figure(results[kind], names[0]).layout.title
+    with pytest.raises(InputError, match="no figures"):
+        roofline.limits("llama-3.1-70b", "l4").figure()
+
+
+SHOWN = {
+    "analyze": ("Llama 3.1 8B on NVIDIA H100 SXM5 80GB", "Fits.", "TPOT", "KV cache size", "80 % interval"),
+    "segments": ("Mixed step",),
+    "speculative": ("TPOT, drafted",),
+    "overflow": ("Does not fit", "--tensor-parallel-size 8"),
+    "simulate": ("requests completed", "p99", "offered load"),
+    "plan": ("Cheapest", "USD/h", "TPOT"),
+    "preempt": ("2,048 tokens evicted", "recompute", "swap"),
+    "op": ("gemm m=512 n=8,192 k=28,672", "240.5 GFLOP", "compute"),
+    "curve": ("Compute-bound from m =", "1,024"),
+    "limits": ("the SLO limits the batch", "131,072"),
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_print_gives_the_answer(results: dict[str, Any], kind: str) -> None:
+    """In units that people read, on less than a screen; the repr is one line."""
+    text = str(results[kind])
+    for words in SHOWN[kind]:
+        assert words in text, words
+    assert len(text.splitlines()) <= 32
+    assert max(map(len, text.splitlines())) <= 100
+    assert not re.search(r"\d\.\d{5}|[0-9]e-?[0-9]|None|-vv", text)
+    line = repr(results[kind])
+    assert line == f"<{type(results[kind]).__name__}: {text.splitlines()[0]}>"
+
+
+class _Elements(HTMLParser):
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.text = ""
+        self.feed(document)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "html", "body", "link", "img")
+        assert not any(name.startswith("on") or "://" in str(value) for name, value in attrs if name != "xmlns")
+        self.ids += [str(value) for name, value in attrs if name == "id"]
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_notebooks_show_answer_figure_and_tables(results: dict[str, Any]) -> None:
+    """Each result on its own, without scripts or other files; no two outputs of a notebook have an element of one id."""
+    ids: list[str] = []
+    for kind, words in SHOWN.items():
+        shown = _Elements(results[kind]._repr_html_())
+        assert not shown.open
+        for expected in words:
+            assert expected in shown.text
+        assert all(note.name in shown.text for note in results[kind].assumptions)
+        assert shown.ids, "the figure has a title and a description"
+        ids += shown.ids
+    assert len(ids) == len(set(ids))
+
+
+def test_text_of_files_is_escaped_in_notebooks() -> None:
+    """A title with markup is text; a model without a file has no figure, and tables all the same."""
+    model = roofline.load_model("gpt2").model_copy(update={"title": "<script>alert(1)</script>\x1b[31m"})
+    result = roofline.analyze(model, "t4")
+    assert "<script>alert(1)</script>" in _Elements(result._repr_html_()).text
+    assert "\x1b" not in result._repr_html_() + str(result)

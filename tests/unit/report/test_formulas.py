@@ -172,7 +172,7 @@ def test_another_value_of_the_same_symbol_is_told() -> None:
     assert other.shape("names") == model.shape("names")
     assert other.differences(model) == [("P", 1e15, "P")]
     page = listed([model, other], {model.key: model, other.key: model})
-    assert ", with <math><mi>P</mi><mo>=</mo><mn>1\u202f000\u202f000\u202f000\u202f000\u202f000</mn></math>.</p>" in page
+    assert ", with <math><mi>P</mi><mo>=</mo><mn>1 PFLOP/s</mn></math>.</p>" in page
 
 
 def test_formulas_that_differ_in_more_than_names_are_not_shared() -> None:
@@ -199,7 +199,7 @@ def test_the_legend_has_every_symbol_once() -> None:
     assert named == {
         "B": "3", "Sq": "1500", "Sc": "2700", "L": "32", "dmodel": "4096", "dff": "14336", "nq": "32", "nkv": "8",
         "dhead": "128", "V": "128256", "bw": "2", "ba": "2", "bkv": "2",
-        "P": "989400000000000", "β": "4800000000000", "Pv": "67000000000000",
+        "P": "989.4 TFLOP/s", "β": "4.8 TB/s", "Pv": "67 TFLOP/s",
     }  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def _renamed(model: Model, names: dict[str, str]) -> Model:
 
 
 def test_what_has_no_formulas_says_why() -> None:
-    """In one sentence, in the place of formulas."""
+    """In one sentence, instead of formulas."""
     text = formulas(prepare(load_model("llama-3.1-8b")[0], H200, segments="2x64@100,1x1@500", shared_prefix=50))
     assert re.fullmatch(r'<p class="note">[^<]*--segments[^<]*</p>\n', text)
 

@@ -15,6 +15,7 @@ from roofline.report.figure import Cell, Table, View
 from roofline.report.plan.load import is_plan, planned
 from roofline.report.plan.page import controls, plan_page, saved_plan_page, view
 from roofline.report.plan.scaling import Scaled, first_values, on_front, ordered
+from roofline.report.styles import look, looks
 
 HOSTILE = "</td></style><script>alert(1)</script>\"&'\u202e"
 
@@ -147,7 +148,7 @@ def test_beyond_a_limit_comes_last(limit: dict[str, Any], said: str) -> None:
     else:  # nothing is left, and the page says so
         made = shown(found, rate=100.0)
         assert not made.fits
-        assert any(line.startswith("No candidate is within the limits") for line in made.answer)
+        assert "No candidate is within the limits" in made.verdict
 
 
 def test_without_a_price_there_is_no_cost_until_one_is_set() -> None:
@@ -156,7 +157,7 @@ def test_without_a_price_there_is_no_cost_until_one_is_set() -> None:
         found["candidates"][2][name] = None
     found["candidates"][2]["cost_per_million_tokens"] = {"input": None, "output": None, "total": None}
     assert at(found)[2].per_hour is None
-    assert shown(found).sections[1].title == "Devices against TPOT"
+    assert shown(found).sections[0].title == "Devices against TPOT"
     priced = at(found, **{"price.l40s": 0.5})
     assert (priced[0].of.number, priced[0].per_hour) == (3, 5.0)
     (control,) = (one for one in controls(planned(found)) if one.key == "price.l40s")
@@ -164,23 +165,33 @@ def test_without_a_price_there_is_no_cost_until_one_is_set() -> None:
 
 
 def test_the_answer_says_it_all() -> None:
-    first, seen, breaks = shown(plan()).answer
+    made = shown(plan())
+    assert made.title == "a-model for 50 requests/s"
+    assert made.subtitle == "prompt 1000, output 200 · TTFT 2 s and TPOT 50 ms for 95 % of requests"
+    assert made.verdict == (
+        "3 x H100-SXM serve 50 requests/s for 9.00 USD per hour: 3 replicas of one device, fp8. Capacity 60 req/s."
+    )
+    first, seen, breaks, counts = made.answer
     assert first == (
         "3 x H100-SXM serve 50 requests/s: 3 replicas of one device, fp8, for 9.00 USD per hour (6.00 to 15.00 over the price "
         "range), 0.0417 USD per million tokens (input and output)."
     )  # 9/3600/60000 x 1e6 = 0.041667
     assert seen == (
-        "TTFT mean 50 ms (80 % interval 25 ms to 100 ms), p95 100 ms (objective 2 s); TPOT mean 10 ms (80 % interval 5 ms to "
+        "TTFT mean 50 ms (80 % interval 25 to 100 ms), p95 100 ms (objective 2 s); TPOT mean 10.0 ms (80 % interval 5.0 to "
         "20 ms), p95 20 ms (objective 50 ms)."
     )
-    assert breaks == "Capacity 60 req/s (20 % headroom). Beyond it the TPOT objective fails first."
+    assert breaks == "Capacity 60 req/s (20 % headroom). Beyond it, the TPOT objective is missed first."
+    assert counts == (
+        "8 combinations of hardware, precision and parallelism searched; 6 fit in memory; 4 deployments of them (as one pool, "
+        "or paired as prefill and decode pools) meet the objectives; 3 are within the limits."
+    )
 
 
 def test_times_are_said_to_be_those_of_the_plan() -> None:
     moved = shown(plan(), rate=100.0)
-    assert moved.answer[0].startswith("What if: 5 x H100-SXM serve 100 requests/s")
+    assert moved.verdict.startswith("What if: 5 x H100-SXM serve 100 requests/s")
     assert moved.answer[1].startswith("At the planned 50 requests/s: TTFT mean 50 ms")
-    assert moved.tiles[3].label == "TTFT of 95 % at 50 requests/s"
+    assert moved.tiles[3].label == "TTFT, p95 at 50 requests/s"
     assert "at the planned 50 requests/s" in table(moved, "candidates").note
 
 
@@ -197,13 +208,13 @@ def test_commands_are_verbatim_and_quoted() -> None:
 
 def test_tables_have_every_candidate_and_mark_the_front_in_words() -> None:
     found = table(shown(plan()), "candidates")
-    assert [cell.text for cell in column(found, "Pareto")] == ["front", "front", ""]
+    assert [cell.text for cell in column(found, "Pareto")] == ["front", "front", "–"]
     assert [cell.text for cell in column(found, "replicas")] == [
         "3 x one device",
         "2 x one device (prefill) + 1 x one device (decode)",
         "5 x tp=2",
     ]
-    assert [cell.value for cell in column(found, "per hour, USD")] == [9.0, 9.0, 10.0]
+    assert [cell.value for cell in column(found, "USD/h")] == [9.0, 9.0, 10.0]
     pools = table(shown(plan(), rate=100.0), "pools")
     assert [cell.value for cell in column(pools, "replicas planned")] == [3, 2, 1, 5]
     assert [cell.value for cell in column(pools, "replicas now")] == [5, 3, 2, 9]
@@ -217,7 +228,8 @@ def test_figures() -> None:
     assert (line.x, line.y) == ((0.010,), (9.0,))  # no other is cheaper
     named = {series.name: series for series in drawn.series[1:]}
     assert named["h100-sxm"].x == (0.010, 0.012)
-    assert named["beaten in cost, TTFT and TPOT"].short == ("3",)
+    assert (named["l40s"].short, named["l40s"].role) == (("3",), "bound")  # hollow, in the hue of its hardware
+    assert looks(drawn)[2].hue == look("estimate", 1).hue
     steps = made["steps"]
     assert steps is not None
     (own,) = (series for series in steps.series if series.name.startswith("1:"))
@@ -231,22 +243,20 @@ def test_figures() -> None:
 def test_a_closed_loop_has_prices_alone() -> None:
     assert [control.key for control in controls(planned(closed()))] == ["price.h100-sxm", "price.l40s"]
     made = shown(closed())
-    assert made.answer[0].startswith("3 x H100-SXM serve 64 clients")
+    assert made.verdict.startswith("3 x H100-SXM serve 64 clients")
     assert "steps" not in {section.key for section in made.sections}
     assert not any("headroom" in head.name for head in table(made, "candidates").columns)
     assert [one.replicas for one in at(closed(), **{"price.l40s": 0.5})] == [(5,), (3,), (2, 1)]
 
 
-def test_infeasible_says_what_to_relax_and_has_no_script() -> None:
+def test_infeasible_says_what_to_relax_and_has_no_controls() -> None:
     made = shown(infeasible())
     assert not made.fits
-    assert made.answer == (
-        "None of the deployments searched serves 50 requests/s within the objectives.",
-        "Relax TPOT from 1 ms to 3.5 ms: h100-sxm, fp8, tp=4 reaches it with almost no load.",
-    )
+    assert made.verdict == "None of the deployments searched serves 50 requests/s within the objectives."
+    assert made.answer[0] == "Relax TPOT from 1 ms to 3.5 ms: h100-sxm, fp8, tp=4 reaches it with almost no load."
     assert [cell.text for cell in column(table(made, "nearest"), "value")] == ["h100-sxm", "tp=4", "fp8", "2 s", "3.5 ms"]
     text = saved_plan_page(infeasible())
-    assert "<script" not in text
+    assert 'id="json-controls">[]</script>' in text
     assert "What comes nearest" in text
 
 
@@ -267,8 +277,8 @@ def test_a_page_is_closed_and_same_every_time() -> None:
 def test_sections_stand_in_the_order_of_a_report() -> None:
     """The assumptions come after all that they are of."""
     text = saved_plan_page(plan())
-    keys = re.findall(r'<section class="section" id="section-([^"]+)"', text)
-    assert keys == ["candidates", "cost-tpot", "cost-ttft", "steps", "pools", "traffic", "inputs", "stands"]
+    keys = re.findall(r'<section class="section[^"]*" id="section-([^"]+)"', text)
+    assert keys == ["cost-tpot", "cost-ttft", "candidates", "steps", "prices", "pools", "traffic", "inputs", "stands"]
 
 
 def hostile(found: dict[str, Any], where: str) -> dict[str, Any]:

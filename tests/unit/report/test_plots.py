@@ -36,11 +36,11 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(part)
 
 
-@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+@pytest.mark.parametrize("width", [760, 320], ids=["wide", "narrow"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
-def test_plotly_takes_it(figure: Figure, dark: bool, narrow: bool) -> None:
-    found = plot(figure, dark, narrow)
+def test_plotly_takes_it(figure: Figure, dark: bool, width: float) -> None:
+    found = plot(figure, dark, width)
     Plotly(found)  # its validators refuse unknown names and wrong values
     assert json.loads(json.dumps(found, allow_nan=False)) == found, "plain data"
     assert {trace["type"] for trace in found["data"]} <= {"scatter", "bar", "heatmap"}, "the cartesian bundle"
@@ -134,8 +134,8 @@ def test_shades_rise_with_values(values: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
 def test_ticks_are_inside_and_in_order(figure: Figure) -> None:
-    for narrow in (False, True):
-        layout = plot(figure, dark=False, narrow=narrow)["layout"]
+    for width in (320, 500, 760):
+        layout = plot(figure, dark=False, whole_width=width)["layout"]
         for axis in (layout["xaxis"], layout["yaxis"]):
             low, high = sorted(axis["range"])
             places = [math.log10(value) if axis["type"] == "log" else value for value in axis["tickvals"]]
@@ -264,4 +264,4 @@ def test_wide_cells_have_texts_and_narrow_ones_none() -> None:
     category = Axis(title="", scale="category")
     found = plot(Figure(key="k", title="", note="", x=category, y=category, series=(series,)), dark=False)["data"]
     assert set(found[2]["text"]) == {""}
-    assert set(plot(HEAT, dark=False, narrow=True)["data"][2]["text"]) != {""}
+    assert set(plot(HEAT, dark=False, whole_width=320)["data"][2]["text"]) != {""}

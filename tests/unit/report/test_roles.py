@@ -21,7 +21,8 @@ _HEATS = {"light": (HEAT_LIGHT, HEAT_LIGHT_TEXT), "dark": (HEAT_DARK, HEAT_DARK_
 _TOGETHER = [
     ("prefill", "decode", "mixed"),
     ("compute", "memory", "link", "overhead"),
-    ("weights", "kv", "state", "activations", "reserve", "draft", "free", "missing"),
+    ("compute", "link", "gathered", "split"),
+    ("weights", "tower", "kv", "state", "activations", "reserve", "draft", "free"),
     ("bound", "estimate", "sum", "measured"),
     ("less", "more"),
 ]

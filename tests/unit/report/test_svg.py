@@ -13,8 +13,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from figure_samples import BATCHES, BUDGET, HEAT, MEMORY, NOTHING, ROOFLINE, SAMPLES, SENSITIVITY, STANDING, TTFT
 
-from roofline.report.axes import text_width
+from roofline.report.axes import span, text_width
 from roofline.report.figure import Axis, Figure, Mark, Series, Zone
+from roofline.report.layout import Frame, labels, spot
 from roofline.report.svg import svg
 from roofline.units import parse_quantity
 
@@ -103,7 +104,7 @@ def test_it_obeys_a_strict_policy(figure: Figure) -> None:
     style = (Path(__file__).parents[3] / "reports" / "figures.css").read_text(encoding="utf-8")
     for element in _tree(figure).iter():
         assert element.tag.removeprefix(_SVG) in {
-            "svg", "title", "desc", "defs", "clipPath", "pattern", "g", "path", "rect", "text",
+            "svg", "title", "desc", "defs", "clipPath", "g", "path", "rect", "text",
         }  # fmt: skip
         assert not {name for name in element.attrib if name == "style" or name.startswith("on") or "href" in name}
         for name in (element.get("class") or "").split():
@@ -187,10 +188,24 @@ def test_standing_bars_end_at_their_values() -> None:
     assert [y(float(rect.get("y", ""))) for rect in tops if rect is not None] == pytest.approx([0.2, 0.06], abs=1e-3)
 
 
-def test_hatched_bars_and_cells_have_hatches() -> None:
-    assert 'fill="url(#memory-up-ground)"' in svg(MEMORY)
-    cell = _titled(_tree(HEAT), "no")
-    assert [rect.get("fill") for rect in cell.findall(f"{_SVG}rect")] == [None, "url(#heat-up-grey)"]
+def test_hatches_are_strokes_inside_their_bars_and_cells() -> None:
+    """No pattern, which browsers print as an image."""
+    named = replace(MEMORY, series=(replace(MEMORY.series[1], labels=("cache", "other")),))
+    for figure, words in ((named, "cache"), (HEAT, "no")):
+        assert "<pattern" not in svg(figure)
+        rect, hatch = (_titled(_tree(figure), words).find(f"{_SVG}{tag}") for tag in ("rect", "path"))
+        assert rect is not None
+        assert hatch is not None
+        assert (hatch.get("class") or "").startswith("f-hatch ")
+        left, top = float(rect.get("x", "")), float(rect.get("y", ""))
+        right, bottom = left + float(rect.get("width", "")), top + float(rect.get("height", ""))
+        strokes = re.findall(rf"M({_NUMBER}) ({_NUMBER})L({_NUMBER}) ({_NUMBER})", hatch.get("d") or "")
+        assert len(strokes) >= (right - left + bottom - top) / 7 - 1
+        for stroke in strokes:
+            x, y, to_x, to_y = map(float, stroke)
+            assert left - 0.1 <= x <= to_x <= right + 0.1
+            assert top - 0.1 <= to_y <= y <= bottom + 0.1
+            assert x + y == pytest.approx(to_x + to_y, abs=0.21)
 
 
 def test_cells_hold_their_texts_in_the_shade_of_their_values() -> None:
@@ -259,6 +274,47 @@ def test_texts_neither_meet_nor_leave_the_picture(figure: Figure) -> None:
         assert bottom <= height, words
     for one, other in itertools.combinations(boxes, 2):
         assert one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2], (one[0], other[0])
+
+
+def test_a_text_runs_along_its_stroke() -> None:
+    """It is turned as the stroke is: by the arc tangent of the rise over the run in pixels."""
+    frame = Frame(x=span(ROOFLINE, "x", 8), y=span(ROOFLINE, "y", 7), width=600, height=330)
+    along = {label.text: label for label in labels(ROOFLINE, frame) if label.kind == "along"}
+    start, end = spot(frame, 0.1, 3.3e11), spot(frame, 300, 1e15)
+    assert start is not None
+    assert end is not None
+    rise = math.degrees(math.atan((end[1] - start[1]) / (end[0] - start[0])))
+    assert along["3.3 TB/s"].angle == pytest.approx(rise)
+    assert along["1 PFLOP/s"].angle == 0
+    assert f"rotate({_plot_angle(ROOFLINE):.1f} " in svg(ROOFLINE)
+
+
+def _plot_angle(figure: Figure) -> float:
+    """The angle of the first stroke of the picture's first line, from its path."""
+    path = next(element.get("d", "") for element in _tree(figure).iter(f"{_SVG}path") if element.get("stroke-width") == "2")
+    (x0, y0), (x1, y1) = _numbers(path)[:2]
+    return round(math.degrees(math.atan2(y1 - y0, x1 - x0)), 1)
+
+
+def test_a_crowded_point_is_named_from_afar() -> None:
+    """Points all around hide every text next to it: it stands away, with a line from the point to it."""
+    points = Series(
+        name="a", kind="points", role="prefill", x=tuple(100 + index for index in range(10)), y=(1e12,) * 10,
+        size=(1.0,) * 10, short=("gate_up_proj\ndown_proj", *("" for _ in range(9))),
+    )  # fmt: skip
+    around = [(100 * 1.4**i, 1e12 * 2.0**j) for i in range(-3, 4) for j in range(-2, 3)]
+    crowd = Series(name="b", kind="points", role="decode", x=tuple(x for x, _ in around), y=tuple(y for _, y in around))
+    rates = replace(ROOFLINE.y, low=1e10, high=1e14)
+    figure = replace(ROOFLINE, series=(points, crowd), marks=(), y=rates)
+    frame = Frame(x=span(figure, "x", 8), y=span(figure, "y", 7), width=600, height=330)
+    (label,) = [label for label in labels(figure, frame) if label.kind == "short"]
+    place = spot(frame, 100, 1e12)
+    assert place is not None
+    assert label.leader is not None
+    assert math.dist(place, label.leader) > 20
+    tree = _tree(figure)
+    assert {"gate_up_proj", "down_proj"} <= set(_visible(tree))
+    assert [element for element in tree.iter() if element.get("class") == "f-leader"] != []
 
 
 def _written(text: str) -> Figure:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
 
 import pytest
 
 import roofline
 from roofline.predict.request import prepare
+from roofline.report.analysis.step_figures import roofline_figure
 from roofline.report.analysis.view import flags, inputs, options, view
 from roofline.report.cells import csv_text
 from roofline.report.figure import Cell, Section, Table, View
+from roofline.report.styles import looks
 
 STATE: dict[str, Any] = {
     "model": "llama-3.1-8b", "hardware": "h100-sxm", "others": ["a100-sxm-80gb"], "fixed": {}, "batch": 8, "input_len": 512,
+    "cached_prefix": 0,
     "context": 2048, "output_len": 64, "tp": "1", "pp": "1", "dp": "1", "ep": "1", "weights": "", "kv": "", "backend": "",
     "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 1000.0, "tpot_ms": 50.0,
 }  # fmt: skip
@@ -65,19 +70,23 @@ def test_what_does_not_fit_has_no_times() -> None:
     assert [tile.cell.value for tile in found.tiles if tile.label in ("TPOT", "TTFT")] == [None, None]
     assert {row[5].value for row in rows(found, "explorer")} == {None}
     assert {row[2].value for row in rows(found, "ttft")} == {None}
-    (table,) = [table for table in section(found, "roofline").tables if table.key == "operators-decode"]
+    (table,) = [table for table in section(found, "operators").tables if table.key == "operators-decode"]
     at = [column.name for column in table.columns].index("bound")
     assert {row[at].value for row in table.rows} == {None}
     assert "sensitivity" not in [entry.key for entry in found.sections]
 
 
 def test_heatmap(shown: View) -> None:
-    """A cell is the decode step of its batch and context; what binds there too."""
+    """A cell is the decode step of its batch and context; what binds there too. Both double from cell to cell."""
     cells = rows(shown, "heatmap")
-    for context, batch, tpot, letter, fits in cells[::7]:
+    for listed in (dict.fromkeys(row[0].value for row in cells), dict.fromkeys(row[1].value for row in cells)):
+        steps = {(after or 0) / (before or 1) for before, after in itertools.pairwise(listed)}
+        assert len(steps) == 1
+        assert steps <= {2, 4, 8}
+    for context, batch, tpot, binds, fits in cells[::7]:
         found = ask(batch=int(batch.value or 0), context=int(context.value or 0), phase="decode", ignore_capacity=True)
         assert tpot.value == DIGITS(found.decode.pipeline.estimate)
-        assert letter.text == found.decode.bound_by[0].upper()
+        assert binds.text == found.decode.bound_by
         assert (fits.text == "yes") == found.memory.fits
 
 
@@ -115,12 +124,69 @@ def test_memory_adds_up(shown: View) -> None:
 
 
 def test_time_budget_is_the_estimate(shown: View) -> None:
-    """Operators one after another take as long as the stage."""
+    """Operators one after another take as long as the stage, at their bounds as long as its bound; the longest come first."""
     figure = section(shown, "time-decode").figure
     assert figure is not None
-    lane = figure.series[0]
-    assert sum(map(float, lane.x)) == DIGITS(ask().decode.time.estimate)
-    assert lane.base[1] == DIGITS(float(lane.x[0]))
+    bars, marks = figure.series
+    assert sum(map(float, bars.x)) == DIGITS(ask().decode.time.estimate)
+    assert sum(map(float, marks.x)) == DIGITS(ask().decode.time.bound)
+    assert list(bars.x[:-1]) == sorted(map(float, bars.x[:-1]), reverse=True)
+    assert str(bars.y[-1]).endswith(" others")
+    assert len(bars.y) == len(set(bars.y)) <= 10
+
+
+ROOFLINES = [
+    ("llama-3.1-8b", "h100-sxm", {"batch": 64}),
+    ("llama-3.1-8b", "a100-sxm-80gb", {"input_len": 32}),
+    ("mixtral-8x7b", "h200-sxm", {"quantization": "fp8"}),
+    ("deepseek-v3", "dgx-h200", {"tp": 8, "batch": 32}),
+    ("llama-3.1-70b", "mi300x", {"tp": 2}),
+]
+
+
+@pytest.mark.parametrize(("model", "hardware", "options"), ROOFLINES, ids=[f"{model} {card}" for model, card, _ in ROOFLINES])
+def test_no_point_is_above_its_roof(model: str, hardware: str, options: dict[str, Any]) -> None:
+    """Points and their bounds are under the datasheet's roof of the fastest format; each large operator has its name once."""
+    request, result = prepare(model, hardware, **options), roofline.analyze(model, hardware, **options)
+    figure = roofline_figure(request, result)
+    by_role = {series.role: series for series in figure.series if series.kind == "points"}
+    peak = max(float(y or 0) for series in figure.series if series.role == "roof" for y in series.y)
+    for role in ("at-bound", "prefill", "decode"):
+        for x, y in zip(by_role[role].x, by_role[role].y, strict=True):
+            assert float(y or 0) <= 1.0001 * min(peak, request.hardware.bandwidth * float(x)), (role, x, y)
+    for phase in result.phases:
+        names = [line.rpartition(" ")[0].rpartition(" ")[0] for text in by_role[phase.name].short for line in text.split("\n")]
+        named = [name for name in names if name and not name.endswith("others")]
+        assert len(named) == len(set(named)) >= 1
+
+
+def test_two_cards_in_one_plane(shown: View) -> None:
+    """Both roofs with their numbers (datasheets of H100 and A100), and points of each phase on each card with its own look."""
+    figure = section(shown, "roofline").figure
+    assert figure is not None
+    roofs = [series.along for series in figure.series if series.role == "roof"]
+    assert roofs == [("3.35 TB/s", "989 TFLOP/s bf16"), ("2.04 TB/s", "312 TFLOP/s bf16")]
+    points = {
+        series.name: (style.hue, style.symbol)
+        for series, style in zip(figure.series, looks(figure), strict=True)
+        if series.kind == "points" and series.size
+    }
+    assert points == {
+        "prefill, h100-sxm": ("blue", "circle"),
+        "decode, h100-sxm": ("orange", "square"),
+        "prefill, a100-sxm-80gb": ("blue", "triangle-up"),
+        "decode, a100-sxm-80gb": ("orange", "diamond"),
+    }
+
+
+def test_launches_do_not_stretch_the_plane(shown: View) -> None:
+    """Sampling is 40 times slower than its bound on an H100: it is not drawn, and counted among those that are not."""
+    figure = section(shown, "roofline").figure
+    assert figure is not None
+    assert not [label for series in figure.series for label in series.labels if "sampling" in label]
+    assert re.search(r"Not drawn: \d+ short operators", figure.note)
+    lowest = min(float(y or 1e99) for series in figure.series if series.size for y in series.y)
+    assert figure.y.low == DIGITS(lowest / 3)
 
 
 def test_the_best_is_marked(shown: View) -> None:
@@ -206,6 +272,37 @@ def test_batch_limits(shown: View) -> None:
     assert allowed >= 2
 
 
+def test_batch_limits_end_with_the_reason(shown: View) -> None:
+    """A prompt alone takes longer than TTFT 1 s from the end of the objectives' line on, and no longer 10 % before."""
+    figure = section(shown, "batch-limits").figure
+    assert figure is not None
+    line = next(series for series in figure.series if series.role == "slo")
+    end = int(float(line.x[-1]))
+    assert line.x[-2] == line.x[-1]
+    assert float(line.y[-1] or 0) < 1 <= float(line.y[-2] or 0)
+    took = [ask(batch=1, input_len=round(part * end), phase="prefill").prefill.pipeline.estimate for part in (0.9, 1.1)]
+    assert took[0] < 1 < took[1]
+    assert [(zone.text, zone.x0) for zone in figure.zones] == [("no batch meets TTFT 1 s", end)]
+
+
+def test_without_objectives_none_is_drawn() -> None:
+    """Neither in the batch limits nor along the batch nor over prompts."""
+    view_of = view({**STATE, "ttft_ms": 0, "tpot_ms": 0})
+    figures = [entry.figure for entry in view_of.sections if entry.figure is not None]
+    assert not [series.name for figure in figures for series in figure.series if series.role == "slo"]
+    assert not [mark.text for figure in figures for mark in figure.marks if mark.role == "slo"]
+
+
+def test_the_engine_starts_for_one_point_and_for_service() -> None:
+    """For the batch of the state, and for the largest that fits; one command where they are the same."""
+    commands = {command.label: command.text for command in view(STATE).commands}
+    most = ask(output_len=64).memory.max_batch_of_steps
+    assert "--max-num-seqs 8" in commands["Start the engine, to measure these numbers"]
+    assert f"--max-num-seqs {most}" in commands[f"Start the engine, for service of up to {most:,} sequences"]
+    full = view({**STATE, "batch": most})
+    assert [command.label for command in full.commands if "service" in command.label] == []
+
+
 def test_batch_limits_where_nothing_fits() -> None:
     """No line for memory; without objectives, none for them; the table still has its rows."""
     found = view({**STATE, "model": "llama-3.1-70b", "hardware": "l4", "others": [], "ttft_ms": 0, "tpot_ms": 0})
@@ -230,3 +327,24 @@ def test_a_given_figure_has_no_published_source() -> None:
     assert one["bf16 peak, TFLOP/s"] == plain["bf16 peak, TFLOP/s"]
     assert two["memory, GiB"].startswith("given, instead of 80 GiB")
     assert two["bf16 peak, TFLOP/s"].startswith("given, instead of 312 TFLOP/s")
+
+
+def test_a_choice_of_weights_replaces_bits_per_weight() -> None:
+    """One precision at a time: what a page was made with gives way to its control."""
+    made = {**STATE, "fixed": {"bits_per_weight": 4.85}, "cached_prefix": 128}
+    assert options(made)["bits_per_weight"] == 4.85
+    assert "bits_per_weight" not in options({**made, "weights": "fp8"})
+    assert "--bits-per-weight" in flags(made)
+    assert "--cached-prefix" in flags(made)
+    assert "--cached-prefix" not in flags({**made, "cached_prefix": 0})
+
+
+def test_a_vision_tower_is_a_part_of_the_memory() -> None:
+    """It has a look of its own, beside the weights of the language model."""
+    figure = section(view({**STATE, "model": "gemma-3-12b", "others": []}), "memory").figure
+    assert figure is not None
+    parts = {series.name: (style.hue, style.hatch) for series, style in zip(figure.series, looks(figure), strict=True)}
+    assert parts["vision tower"] != parts["weights"]
+    tower = next(float(series.x[0]) for series in figure.series if series.name == "vision tower")
+    result = roofline.analyze("gemma-3-12b", "h100-sxm", batch=8, input_len=512, context=2048)
+    assert tower == DIGITS(result.memory.tower_bytes / 2**30)

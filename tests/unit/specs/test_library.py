@@ -45,6 +45,14 @@ def test_family_names_are_ambiguous(family: str, members: list[str]) -> None:
     assert caught.value.choices == members
 
 
+@pytest.mark.parametrize(("part", "whole"), [("b200", "b200-sxm"), ("B200", "b200-sxm"), ("b300", "b300-sxm")])
+def test_the_first_part_of_one_name_is_enough(part: str, whole: str) -> None:
+    """For hardware, where one id alone begins with it; a model is named whole."""
+    assert load_hardware(part)[0].name == whole
+    with pytest.raises(AmbiguousNameError, match=r"not a whole name; the one that is known is falcon-7b"):
+        load_model("falcon")
+
+
 def test_a_part_of_another_name_is_no_family() -> None:
     """`h10` is not a name for every card that starts so, but those are suggested."""
     with pytest.raises(UnknownNameError, match="Did you mean"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.predict.efficiency.form import CEILINGS, SHARES, KernelForm
+from roofline.predict.efficiency.forms import attention_decode, attention_prefill, gemm
 from roofline.predict.efficiency.forms.attention_decode import FLASH_2, FLASH_3, FLASH_3_WHOLE, MLA_DECODE, MULTI_BLOCK
 from roofline.predict.efficiency.forms.attention_prefill import ATTENTION_PREFILL, MLA_PREFILL
 from roofline.predict.efficiency.forms.communication import ALL_REDUCE, COLLECTIVE, HOST_COPY, P2P
@@ -33,6 +34,10 @@ FORMS: Registry[KernelForm] = Registry(
     accepts=KernelForm,
 )  # fmt: skip
 """The forms by name, as the `form` of a fitted family names them."""
+
+
+GRIDS = {**gemm.GRIDS, **attention_decode.GRIDS, **attention_prefill.GRIDS}
+"""Functions that return the tiles or thread blocks of a kernel as a `WorkGrid`, by the name of the form that has them."""
 
 
 @cache

@@ -37,7 +37,7 @@ from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.attention import Attention, keys_read
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.sparse_counts import entries_read
-from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values, WorkGrid
 from roofline.predict.efficiency.forms.gemm import root, square
 
 # Keys of one step of a FlashAttention 3 or XQA block.
@@ -215,12 +215,16 @@ def _flash(chip: Chip) -> str:
     return FLASH_2.name if chip.architecture in BEFORE_HOPPER else FLASH_3.name
 
 
+_VLLM_3 = _flash_3(most=32, whole=1, paged=True, prepared=PREPARED)
+_SGLANG_3 = _flash_3(most=128, whole=4, paged=False, prepared=math.inf)
+
 FLASH_3 = KernelForm(
     name="attention_decode_flash_3",
     ops=("attention_decode",),
     about="FlashAttention 3 as vLLM calls it: blocks that fill the SMs once, or the memory",
     parameters=(*_FLASH, _SEQUENCE),
-    terms=_terms(_flash_3(most=32, whole=1, paged=True, prepared=PREPARED)),
+    terms=_terms(_VLLM_3),
+    overlapping=("streams", "memory"),
     transfer=_scaled,
     elsewhere=_flash,
 )
@@ -229,7 +233,8 @@ FLASH_3_WHOLE = KernelForm(
     ops=("attention_decode",),
     about="FlashAttention 3 as SGLang calls it: up to four steps of keys are left whole",
     parameters=(_LAUNCH, _BLOCK, _STREAM, _MEMORY, _PART, _SEQUENCE),
-    terms=_terms(_flash_3(most=128, whole=4, paged=False, prepared=math.inf)),
+    terms=_terms(_SGLANG_3),
+    overlapping=("streams", "memory"),
     transfer=_scaled,
 )
 FLASH_2 = KernelForm(
@@ -238,6 +243,7 @@ FLASH_2 = KernelForm(
     about="FlashAttention 2 as vLLM calls it: packed and split where heads share keys, else a head at a time",
     parameters=(*_FLASH, _PART),
     terms=_terms(_flash_2),
+    overlapping=("streams", "memory"),
     transfer=_scaled,
     elsewhere=_flash,
 )
@@ -252,8 +258,26 @@ MULTI_BLOCK = KernelForm(
         Parameter("older_stream", "byte/s", "stream of the older kernel", 3e10, 1e9, 5e11),
     ),
     terms=_terms(_multi_block),
+    overlapping=("streams", "memory"),
     transfer=_scaled,
 )
+
+
+def _block_grid(policy: Policy) -> Callable[[Operators, Chip, Conditions, Values], WorkGrid]:
+    def grid(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> WorkGrid:
+        (core,) = operators.values()
+        assert isinstance(core, Attention)  # noqa: S101 - narrows the type
+        cut = policy(core, keys_read(core.new, core.cached, core.window, chunked=core.chunked), chip)
+        return WorkGrid(kind="thread blocks", rows=ROWS, columns=cut.keys, count=cut.blocks, split=cut.parts, units=chip.units)
+
+    return grid
+
+
+GRIDS = {
+    form.name: _block_grid(policy)
+    for form, policy in ((FLASH_3, _VLLM_3), (FLASH_3_WHOLE, _SGLANG_3), (FLASH_2, _flash_2), (MULTI_BLOCK, _multi_block))
+}
+"""The thread blocks of each form, by its name."""
 
 
 def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
@@ -320,5 +344,6 @@ MLA_DECODE = KernelForm(
         Parameter("extra", "s", "of joining the parts of a sequence", 1e-6, 1e-9, 2e-5, neutral=0),
     ),
     terms=_latent_terms,
+    overlapping=("streams", "memory"),
     transfer=_latent_scaled,
 )

@@ -30,7 +30,7 @@ from typing import cast
 from roofline.numeric import Expr, ceil_div, maximum, minimum, ratio
 from roofline.operators.attention import Attention, keys_read
 from roofline.operators.latent_attention import LatentAttention
-from roofline.predict.efficiency.form import COLD, Chip, Conditions, KernelForm, Operators, Parameter, Values
+from roofline.predict.efficiency.form import COLD, Chip, Conditions, KernelForm, Operators, Parameter, Values, WorkGrid
 
 # Bytes/s that the last cache gives at least. NB: no datasheet has it; of 2.5 to 5 TB/s, chosen as what fits measurements of
 # A100, H200 and L40S together. Only L40S, whose memory is slow and whose cache is large, depends on it.
@@ -89,21 +89,35 @@ def _shared_out(walks: Expr, count: Expr, met: Expr, most: Expr, units: float, v
     return maximum(longest, share + values["tail"] * longest)
 
 
-def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
-    core = cast("Attention", next(iter(operators.values())))
+def _ctas(core: Attention, values: Values) -> tuple[Expr, Expr, Expr, Expr, Expr]:
+    """Walks over the queries of a sequence (one for each head, or group of heads), rows of a block, and of a walk the blocks,
+    the keys that they meet together, and the maximum that one meets."""
     width, full = core.head_dim, core.mask == "full"
-    pair = (4 * width / (values["compute"] * chip.peak(core)) + 1 / (values["softmax"] * chip.vector)) * chip.units
-
     if values["packed"]:
         rows = 128 + 64 * (width <= 64)
         group = ratio(core.n_heads, core.n_kv_heads)
         count, met, most = _blocks(core.new, core.cached, core.window, group, rows, 128, 128 - 64 * (width <= 64), full=full)
-        met, most = met * rows * pair, most * rows * pair
-        compute = _shared_out(core.batch * core.n_kv_heads, count, met, most, chip.units, values, divides=True)
-    else:
-        count, met, most = _blocks(core.new, core.cached, core.window, 1, 64, 16384 / width, 64, full=full)
-        heads = core.n_kv_heads + (core.n_heads - core.n_kv_heads) * (core.new > 1)  # one query: all of a group in one block
-        compute = _shared_out(core.batch * heads, count, met * 64 * pair, most * 64 * pair, chip.units, values, divides=False)
+        return core.batch * core.n_kv_heads, rows, count, met, most
+    heads = core.n_kv_heads + (core.n_heads - core.n_kv_heads) * (core.new > 1)  # one query: all of a group in one block
+    count, met, most = _blocks(core.new, core.cached, core.window, 1, 64, 16384 / width, 64, full=full)
+    return core.batch * heads, 64, count, met, most
+
+
+def block_grid(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> WorkGrid:
+    """Return the blocks of query rows, as they are without dividing keys. Plain numbers."""
+    core = cast("Attention", next(iter(operators.values())))
+    walks, rows, count, met, _ = _ctas(core, values)
+    return WorkGrid(kind="thread blocks", rows=rows, columns=met / count, count=walks * count, units=chip.units)
+
+
+def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    core = cast("Attention", next(iter(operators.values())))
+    width = core.head_dim
+    pair = (4 * width / (values["compute"] * chip.peak(core)) + 1 / (values["softmax"] * chip.vector)) * chip.units
+
+    walks, rows, count, met, most = _ctas(core, values)
+    divides = values["packed"] == 1
+    compute = _shared_out(walks, count, met * rows * pair, most * rows * pair, chip.units, values, divides=divides)
     compute = compute * (1 + values["throttle"] * compute / (compute + THROTTLE))
 
     cost = core.cost()
@@ -145,7 +159,11 @@ ATTENTION_PREFILL = KernelForm(
         Parameter("token", "s", "one SM's time to write a token", 1e-7, 1e-10, 1e-5, neutral=0),
     ),
     terms=_terms,
+    overlapping=("blocks", "cached"),
 )
+
+GRIDS = {ATTENTION_PREFILL.name: block_grid}
+"""The thread blocks of the form, by its name."""
 
 
 def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
@@ -206,4 +224,5 @@ MLA_PREFILL = KernelForm(
         Parameter("token", "s", "one SM's time for a token beside", 1e-7, 1e-10, 1e-5, neutral=0),
     ),
     terms=_latent_terms,
+    overlapping=("blocks", "memory"),
 )

@@ -8,14 +8,16 @@ reads all the others' tensors, or two, between which they wait for each other (`
 round in chunks: with chunks of the best size a pipeline with the latency a (`setup`) and the transfer time x takes
 a + x + 2 (a x)^0.5, for the longer a message, the larger the chunks, and the less often their latency is paid.
 
-Between nodes no kernel was measured but DeepEP's, of which there is a table: those of low latency, by which engines send tokens
-to experts in decode, take a latency and the bytes of a copy for each expert. All-reduces take what NCCL's own tuning gives the
-fastest of its trees and rings, other collectives at least the latency of its rings, and no tensor is sent to all at once, which
-engines do over NVLink alone.
+Between nodes no kernel was measured but DeepEP's, of which there are tables: those of low latency, by which engines send tokens
+to experts in decode, take a latency and the bytes of a copy for each expert; normal ones, for prompts, begin later, and send a
+token once to a node. All-reduces take what NCCL's own tuning gives the fastest of its trees and rings, other collectives at
+least the latency of its rings, and no tensor is sent to all at once, which engines do over NVLink alone.
 
-What the world enters by: messages of a ring, their bytes, and on PCIe the devices that share the way through the host
-(`shared`). Kernels of engines that read from their peers need NVLink between all, so that `phase` says nothing on PCIe, and
-`shared` nothing elsewhere.
+What the world enters by: messages of a ring, their bytes, sums in the switch, and on PCIe the devices that share the way
+through the host (`shared`). Sums in the switch take fewer bytes the more devices there are, and a longer pipeline where tensors
+are copied to memory that the switch sees (`sums`): a ring is as fast up to four devices, and for shorter messages beyond.
+Kernels that read from their peers need NVLink between all, so that `phase` says nothing on PCIe, `shared` nothing elsewhere;
+the tensor up to which engines use them (`switch`) does not depend on the world.
 
 Sources: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (rings, bytes and messages); Sanders, Speck, Träff, Parallel Computing
 35(12), 2009, section 2 (pipelines with the best chunk); `csrc/custom_all_reduce.cuh` of vLLM (one and two phases);
@@ -47,14 +49,30 @@ NARROW, WIDE = 1 / 3.8, 0.915
 # Where nothing is summed twice, the piece that a device itself is to have: read, put beside or added to what arrives, which is
 # read too, and written.
 PASSES = 3
+# DeepEP's normal kernels over the network, with which ranks tell each other first what they will send: of a call, and of each
+# doubling of nodes (s), beside the rest. With it calls of one token on H100 take 73 us over two nodes, 106 over four, 140 over
+# eight; AIConfigurator measured 58 and 84 (dispatch and combine), 88 and 124, 136 and 140.
+NORMAL = (30e-6, 31e-6)
 # DeepEP's low-latency kernels over the network: of a call (s), and the share of the network's bandwidth. They give the
 # latencies of its table (128 tokens, EP16 to EP256, both ways) within 7 %.
 LOW_LATENCY, STRAIGHT = 32e-6, 0.88
 
 
 def _in_switch(operator: AllReduce, chip: Chip, joined: Connection) -> Expr:
-    """Time of an all-reduce whose sums a switch makes, of that of a ring: each device sends its tensor once and gets its piece
-    of the sum, which it sends to all: S + S/n instead of 2 (n-1)/n S. Of floats, inside a node, as soon as that is faster."""
+    """Transfer time of an all-reduce whose sums a switch makes, as a share of a ring's.
+
+    Each device sends its tensor once and gets its piece of the sum, which it sends to all: S + S/n instead of 2 (n-1)/n S. Of
+    floats, inside a node, as soon as that is faster; else 1.
+
+    >>> from roofline.specs.library import load_hardware
+    >>> from roofline.predict.efficiency.form import chip
+    >>> h100 = chip(load_hardware("h100-sxm")[0])
+    >>> shares = [_in_switch(AllReduce(elements=8, world=n), h100, h100.link(n)) for n in (2, 4, 5, 6, 7, 8)]
+    >>> [round(1 / share, 3) for share in shares]  # 2*0.85*(n-1)/(n+1)
+    [1.0, 1.02, 1.133, 1.214, 1.275, 1.322]
+
+    Measured on 8 H100: 1.0, 1.0, 1.14, 1.20, 1.25, 1.30 times the bus bandwidth of rings (https://github.com/NVIDIA/nccl/issues/1455).
+    """
     inside = joined.inside
     if chip.architecture not in SUMS or operator.dtypes.activation.name == "int8":
         return 1
@@ -114,6 +132,18 @@ def _long_ring(operator: AllReduce, joined: Connection) -> Expr:
     return PLATEAU * (RING_LONG[0] + 2 * (operator.world - nodes) * RING_LONG[1] + 2 * (nodes - 1) * RING_LONG[2])
 
 
+def _announced(operator: Collective, joined: Connection) -> Expr:
+    """Seconds in which ranks of several nodes tell each other what tokens they will send to experts."""
+    if joined.network is None or not isinstance(operator, AllToAll) or operator.routing is None:
+        return 0.0
+    return NORMAL[0] + NORMAL[1] * log2(ceil_div(operator.world, operator.members(joined.together)))
+
+
+def _pipeline(latency: Expr, transfer: Expr) -> Expr:
+    """Seconds of a tensor that is sent in chunks of the best size."""
+    return latency + transfer + 2 * (latency * transfer) ** 0.5
+
+
 def _usual(operator: Collective) -> Collective:
     """The exchange as if no expert had copies: a bound takes the nearest copy, engines deal tokens to all of them."""
     if isinstance(operator, AllToAll) and operator.routing is not None and operator.routing.redundant:
@@ -143,11 +173,12 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         latency = maximum(latency, network_latency(operator, joined))
     short = latency + link / values["near"]
     transfer = link / values["far"]
+    size = cost.link_bytes
     if isinstance(operator, AllReduce):
+        size = operator.elements * operator.dtypes.activation.bytes
         if joined.network is None and not joined.over_host:
             direct = link * operator.world / 2  # (n-1) S instead of 2 (n-1)/n S
             short = minimum(latency + direct / values["near"], short + values["phase"])
-        transfer = transfer * _in_switch(operator, chip, joined)
         if joined.network is not None:
             short = maximum(short, tree_seconds(operator, joined))
             long = _long_ring(operator, joined) + transfer
@@ -155,35 +186,44 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
     else:
         transfer = transfer + PASSES * piece / chip.bandwidth
     setup = values["setup"] if joined.network is None else maximum(values["setup"], network_latency(operator, joined))
-    long = setup + transfer + 2 * (setup * transfer) ** 0.5
-    at = cost.link_bytes / values["switch"]
+    long = _pipeline(setup, transfer)
+    if isinstance(operator, AllReduce):
+        long = minimum(long, _pipeline(values["sums"] * setup, transfer * _in_switch(operator, chip, joined)))
+    at = size / values["switch"]
     share = 1 - 1 / (1 + at * at * at * at)
+    announced = _announced(operator, joined)
     return {
-        "latency": latency,
+        "latency": latency + announced,
         "link": link,
         "short": short,
         "long": long,
-        "total": short * (1 - share) + long * share,
+        "total": short * (1 - share) + long * share + announced,
     }
 
 
 _BASE = Parameter("base", "s", "time of an empty call", 4e-6, 1e-7, 1e-3)
 _STEP = Parameter("step", "s", "of a message of the ring, short", 3e-7, 1e-8, 1e-4, neutral=0)
 _GROW = Parameter("grow", "1", "more latency of large pieces", 0.2, 1e-3, 2.0, neutral=0)
-_PHASE = Parameter("phase", "s", "synchronisation of two phases", 2e-7, 1e-8, 1e-3, neutral=0)
+_PHASE = Parameter("phase", "s", "synchronisation of two phases", 4e-6, 1e-8, 1e-3, neutral=0)
 _NEAR = Parameter("near", "1", "fraction of the link's bandwidth, short", 0.6, 0.01, 1.0)
 _SETUP = Parameter("setup", "s", "latency of a pipeline of chunks", 1e-5, 1e-7, 1e-3, neutral=0)
 _FAR = Parameter("far", "1", "fraction of the link's bandwidth, long", 0.75, 0.01, 1.0)
-_SIZES = tuple(2.5e5 * 2**doublings for doublings in range(10))
-_SWITCH = Parameter("switch", "byte", "sent bytes above which messages are long", 4e6, 2.5e5, 1.28e8, choices=_SIZES)
+_SENT = tuple(2.5e5 * 2**doublings for doublings in range(10))
+_SWITCH = Parameter("switch", "byte", "sent bytes above which messages are long", 4e6, 2.5e5, 1.28e8, choices=_SENT)
+_SIZES = tuple(2**0.5 * 2**18 * 2**doublings for doublings in range(10))  # engines' limits are powers of two: between them
+_LIMIT = Parameter("switch", "byte", "bytes of the tensor above which messages are long", _SIZES[3], 2.5e5, 3e8, choices=_SIZES)
+_SUMS = Parameter(
+    "sums", "1", "latency of a pipeline through the switch that adds, of a ring's", 2, 0.9, 4, (1, 2, 3), neutral=1
+)
 _SHARED = Parameter("shared", "1", "of the host's link, by each device beyond two", 0.5, 1e-3, 10.0, neutral=0)
 
 ALL_REDUCE = KernelForm(
     name="all_reduce",
     ops=("all_reduce",),
     about="an all-reduce: one or two phases for short messages, for long ones a pipeline of chunks, or sums in the switch",
-    parameters=(_BASE, _STEP, _GROW, _PHASE, _NEAR, _SETUP, _FAR, _SWITCH, _SHARED),
+    parameters=(_BASE, _STEP, _GROW, _PHASE, _NEAR, _SETUP, _SUMS, _FAR, _LIMIT, _SHARED),
     terms=_terms,
+    overlapping=("latency", "link", "short", "long"),
 )
 
 COLLECTIVE = KernelForm(
@@ -192,6 +232,7 @@ COLLECTIVE = KernelForm(
     about="a collective of one phase: at once for short messages, a pipeline of chunks for long ones",
     parameters=(_BASE, _STEP, _GROW, _NEAR, _SETUP, _FAR, _SWITCH, _SHARED),
     terms=_terms,
+    overlapping=("latency", "link", "short", "long"),
 )
 
 

@@ -34,7 +34,7 @@ from typing import cast
 from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values, WorkGrid
 
 # Common tiles of outputs, rows by columns.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128))
@@ -109,8 +109,13 @@ def _missed(gemm: Gemm, chip: Chip, conditions: Conditions) -> Expr:
     return missed + (1 - missed) / WARM
 
 
-def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
-    gemm = cast("Gemm", next(iter(operators.values())))
+def _library_times(
+    gemm: Gemm, chip: Chip, conditions: Conditions, values: Values, menu: tuple[tuple[int, int], ...]
+) -> tuple[list[Expr], Expr, Expr]:
+    """Seconds of each way to do a product with tiles of a menu, those of unsplit tiles without memory, and those of memory.
+
+    Where k may be split, the ways are: for each tile the split that fills the SMs, then the best unsplit, then the best halved.
+    """
     m, n, k = gemm.m, gemm.n, gemm.k
     persistent = chip.architecture in PERSISTENT
     bandwidth = values["memory"] * chip.bandwidth
@@ -128,8 +133,8 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
             tiles_time = tiles_time * (1 + values["throttle"] * tiles_time / (tiles_time + POWERS))
         return root(square(square(tiles_time)) + slowest * slowest)
 
-    along = {rows: ceil_div(m, rows) for rows, _ in TILES}
-    across = {columns: ceil_div(n, columns) for _, columns in TILES}
+    along = {rows: ceil_div(m, rows) for rows, _ in menu}
+    across = {columns: ceil_div(n, columns) for _, columns in menu}
     stages = ceil_div(k, STAGE)
     widened = gemm.dtypes.weight_only
     low = widened or "low" in values
@@ -138,7 +143,7 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
     times: list[Expr] = []
     least: Expr = None  # of tiles that are not split, and of those split in two: what they cost extra is the same
     twice: Expr = None
-    for rows, columns in TILES:
+    for rows, columns in menu:
         tiles = gemm.batch * along[rows] * across[columns]
         filled = minimum(rows, fragments) if low else rows
         each = 2 * filled * columns / (values["compute"] * peak)
@@ -165,8 +170,14 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
         times.append(with_memory(least))
     if twice is not None:
         times.append(with_memory(twice) + _joined(2, gemm, values, bandwidth))
+    return times, least, memory
+
+
+def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    gemm = cast("Gemm", next(iter(operators.values())))
+    times, least, memory = _library_times(gemm, chip, conditions, values, TILES)
     best = reduce(minimum, times)
-    quantise = 0.0 if conditions.fused else _quantisation(gemm, chip, values, bandwidth)
+    quantise = 0.0 if conditions.fused else _quantisation(gemm, chip, values, values["memory"] * chip.bandwidth)
     return {
         "launch": values["launch"],
         "quantise": quantise,
@@ -174,6 +185,26 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
         "memory": memory,
         "total": values["launch"] + quantise + best,
     }
+
+
+def library_grid(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> WorkGrid:
+    """Return the tiles that the form takes a vendor's library to choose, and the split of k. Plain numbers."""
+    gemm = cast("Gemm", next(iter(operators.values())))
+    ways: list[tuple[float, tuple[int, int], int]] = []
+    for tile in TILES:
+        times, _, _ = _library_times(gemm, chip, conditions, values, (tile,))
+        tiles = gemm.batch * ceil_div(gemm.m, tile[0]) * ceil_div(gemm.n, tile[1])
+        fill = max(1, min(floor_div(chip.units, tiles), ceil_div(gemm.k, SHORTEST)))
+        splits = (fill, 1, 2) if len(times) > 1 else (1,)
+        ways += [(seconds, tile, split) for seconds, split in zip(times, splits, strict=True)]
+    _, (rows, columns), split = min(ways)
+    return _tile_grid(gemm, chip, rows, columns, split)
+
+
+def _tile_grid(gemm: Gemm, chip: Chip, rows: float, columns: float, split: float = 1) -> WorkGrid:
+    tiles = gemm.batch * ceil_div(gemm.m, rows) * ceil_div(gemm.n, columns)
+    used = gemm.batch * gemm.m * gemm.n / (tiles * rows * columns)
+    return WorkGrid(kind="tiles", rows=rows, columns=columns, count=tiles * split, split=split, units=chip.units, used=used)
 
 
 def _deep_gemm(gemm: Gemm, chip: Chip) -> tuple[Expr, Expr, Expr]:
@@ -270,6 +301,17 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
     return terms
 
 
+def block_grid(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], WorkGrid]:
+    """Return a function that returns the tiles of a kernel for weights in blocks. Plain numbers."""
+
+    def grid(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> WorkGrid:
+        gemm = cast("Gemm", next(iter(operators.values())))
+        rows, columns, _ = tiling(gemm, chip)
+        return _tile_grid(gemm, chip, rows, columns)
+
+    return grid
+
+
 def _transfer(values: Values, source: Chip, target: Chip) -> dict[str, float]:
     """Shares of datasheet figures hold elsewhere, times too. But an SM's way from L2 is as wide in all, however fast it is:
     `feed`, which is per FLOP of its peak, is half on Blackwell, whose SMs multiply twice as fast as Hopper's, and three times
@@ -308,6 +350,7 @@ GEMM = KernelForm(
     about="a product with weights of 16 bits: tiles in waves over the SMs, split where they are few, against device memory",
     parameters=(_LAUNCH, _COMPUTE, _MEMORY, _TILE, _FEED, _SPLIT, _THROTTLE),
     terms=_libraries,
+    overlapping=("tiles", "memory"),
     transfer=_transfer,
     formats=("bf16", "fp16", "fp32", "tf32"),
 )
@@ -318,6 +361,7 @@ GEMM_FP8 = KernelForm(
     about="a product of 8 bits by a vendor's library (cuBLAS), and the quantisation of its activations before",
     parameters=(_LAUNCH, _COMPUTE, _MEMORY, _TILE, _SPLIT),
     terms=_libraries,
+    overlapping=("tiles", "memory"),
     transfer=_transfer,
     formats=_EIGHT,
 )
@@ -327,6 +371,7 @@ GEMM_FP8_CUTLASS = KernelForm(
     about="a product of 8 bits by CUTLASS: tiles by the number of rows, never split, and a slow quantisation before",
     parameters=(_LAUNCH, _COMPUTE, _MEMORY, _TILE, _THROTTLE, _NARROW, _ROW),
     terms=_libraries,
+    overlapping=("tiles", "memory"),
     transfer=_transfer,
     formats=_EIGHT,
 )
@@ -336,6 +381,7 @@ GEMM_FP8_BLOCK = KernelForm(
     about="a product of 8 bits with a scale a block by DeepGEMM, and the quantisation of its activations before",
     parameters=(_LAUNCH, _MEMORY, _TILE, _FEED, _STEP, _MISSING, _SPILL),
     terms=_blocks(_deep_gemm),
+    overlapping=("tiles", "feed", "memory"),
     transfer=_transfer_blocks,
     formats=("fp8_block",),
 )
@@ -345,7 +391,14 @@ GEMM_FP8_BLOCK_SWAPPED = KernelForm(
     about="a product of 8 bits with a scale a block by TensorRT-LLM, and the quantisation of its activations before",
     parameters=(_LAUNCH, _MEMORY, _TILE, _FEED, _STEP, _MISSING, _WORK),
     terms=_blocks(_early_deep_gemm),
+    overlapping=("tiles", "feed", "memory"),
     transfer=_transfer_blocks,
     formats=("fp8_block",),
     elsewhere=lambda chip: "gemm_fp8_block_swapped" if chip.architecture == "hopper" else "gemm_fp8_block",
 )
+GRIDS = {
+    **dict.fromkeys((GEMM.name, GEMM_FP8.name, GEMM_FP8_CUTLASS.name), library_grid),
+    GEMM_FP8_BLOCK.name: block_grid(_deep_gemm),
+    GEMM_FP8_BLOCK_SWAPPED.name: block_grid(_early_deep_gemm),
+}
+"""The tiles of each form, by its name."""

@@ -89,5 +89,6 @@ STREAMING = KernelForm(
         Parameter("cache", "1", "speed of bytes in L2, memory being 1", 1.2, 1.0, 5.0, neutral=1),
     ),
     terms=_terms,
+    overlapping=("latency", "memory"),
     transfer=_transfer,
 )

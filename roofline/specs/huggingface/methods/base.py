@@ -187,12 +187,12 @@ class Keys:
 def kv_cache(keys: Keys) -> str | None:
     """The dtype of the KV cache from `kv_cache_scheme`: "fp8", or None for that of activations.
 
-    NB: AutoFP8 writes a word there, how the scales of the cache are found.
+    NB: AutoFP8 writes a word there, how the scales of the cache are found, and ModelOpt the name of the format.
 
     Raises:
         InputError: the scheme is not 8 bits of type float.
     """
-    if keys.get("kv_cache_scheme") in ("static", "dynamic"):
+    if keys.get("kv_cache_scheme") in ("static", "dynamic", "FP8", "fp8"):
         return "fp8"
     scheme = keys.part("kv_cache_scheme")
     if scheme is None:
@@ -225,12 +225,16 @@ Match = Callable[[str], bool]
 
 # What may stand before `layers` in one naming of a language model and not in another.
 _WRAPPERS = frozenset({"model", "language_model", "text_model", "llm", "transformer", "decoder", "backbone"})
+# What stands behind the wrappers: the list of layers, and the matrices at both ends.
+_OUTERMOST = frozenset({"layers", "lm_head", "embed_tokens", "embeddings"})
+_NESTED = ("language_model.", "model.language_model.", "text_model.", "llm.")
+_NAMES_WRAPPER = re.compile(r"language_model|text_model|\bllm\b")
 _PLAIN = re.compile(r"[\w.-]+")
 _GLOB = re.compile(r"[\w.*?\[\]-]+")
 
 
 def any_of(patterns: Iterable[object], key: str) -> Match:
-    """A test of whether a module's name, or that of a module around it, matches one of the patterns.
+    r"""A test of whether a module's name, or that of a module around it, matches one of the patterns.
 
     `re:...` is a regular expression from the start of the name (compressed-tensors); `*` and `?` are those of shells; a
     plain name is the whole name, its start, its end, or modules in the middle; anything else is a regular expression up
@@ -241,11 +245,13 @@ def any_of(patterns: Iterable[object], key: str) -> Match:
         key: where they are from, for messages.
 
     Raises:
-        InputError: a pattern is no string, or no valid regular expression.
+        InputError: a pattern is no string, no valid regular expression, or excludes by the wrapper of the language model.
 
-    >>> kept = any_of(["lm_head", "gate", "re:.*self_attn.*", "model.language_model.layers.1.mlp*"], "ignore")
-    >>> kept("model.layers.1.mlp.up_proj"), kept("model.layers.11.mlp.up_proj"), kept("model.layers.2.mlp.gate")
+    >>> matches = any_of(["gate", "re:.*self_attn.*", "model.language_model.layers.1.mlp*", "language_model.lm_head"], "ignore")
+    >>> matches("model.layers.1.mlp.up_proj"), matches("model.layers.11.mlp.up_proj"), matches("model.layers.2.mlp.gate")
     (True, False, True)
+    >>> matches("lm_head"), any_of([r"re:^model\.language_model\.layers\.\d+\.mlp\.down"], "")("model.layers.3.mlp.down_proj")
+    (True, True)
     """
     plain: set[str] = set()
     tests: list[Match] = []
@@ -260,10 +266,13 @@ def any_of(patterns: Iterable[object], key: str) -> Match:
                 _compiled(_globbed(pattern), pattern, key),
                 _unwrapping(_compiled(_globbed(_unwrapped(pattern)), pattern, key)),
             ]
-        elif pattern.startswith("re:"):
-            tests.append(_compiled(pattern.removeprefix("re:"), pattern, key))
         else:
-            tests.append(_compiled(rf"(?:{pattern})(?=\.|\Z)", pattern, key))
+            expression = pattern.removeprefix("re:") if pattern.startswith("re:") else rf"(?:{pattern})(?=\.|\Z)"
+            tests.append(_compiled(expression, pattern, key))
+            if _NAMES_WRAPPER.search(pattern):
+                if "(?!" in pattern or "(?<!" in pattern:  # it may exclude the wrapper, and with it all of the model
+                    raise InputError(f"{key}: {pattern!r} is not understood: it may be about the language model as a whole")
+                tests.append(_wrapped(_compiled(expression, pattern, key)))
 
     def match(name: str) -> bool:
         return _meant(name, plain) or any(test(name) for test in tests)
@@ -298,10 +307,23 @@ def _meant(name: str, plain: set[str]) -> bool:
 
 
 def _unwrapped(name: str) -> str:
-    """A name from `layers` on, where only wrappers of the language model stand before it.
+    """A name without the wrappers of the language model, where only they stand before its layers, embedding or LM head.
 
     >>> _unwrapped("model.language_model.layers.3.mlp"), _unwrapped("model.vision_tower.layers.3.mlp"), _unwrapped("lm_head")
     ('layers.3.mlp', 'model.vision_tower.layers.3.mlp', 'lm_head')
+    >>> _unwrapped("language_model.lm_head"), _unwrapped("language_model.model.embed_tokens"), _unwrapped("model.norm")
+    ('lm_head', 'embed_tokens', 'model.norm')
     """
-    before, separator, after = name.partition("layers.")
-    return separator + after if separator and set(before.split(".")) - {""} <= _WRAPPERS else name
+    parts = name.split(".")
+    start = next((index for index, part in enumerate(parts) if part not in _WRAPPERS), 0)
+    return ".".join(parts[start:]) if parts[start].rstrip("*") in _OUTERMOST else name
+
+
+def _wrapped(test: Match) -> Match:
+    """A test of a name as a multimodal checkpoint spells it, which has the language model inside a wrapper."""
+
+    def match(name: str) -> bool:
+        inner = _unwrapped(name)
+        return any(test(f"{wrapper}{part}") for wrapper in _NESTED for part in (inner, f"model.{inner}"))
+
+    return match

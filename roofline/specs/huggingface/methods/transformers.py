@@ -132,6 +132,7 @@ _ALGORITHMS: dict[str, dict[str, Any]] = {
     "fp8_pb_wo": {"scheme": "fp8_block"},
     "mxfp8": {"scheme": "mxfp8"},
     "nvfp4": {"scheme": "nvfp4"},
+    "w4a16_nvfp4": {"scheme": "nvfp4", "activation_scheme": "none"},
 }
 # Type and bits of the weights of a group, and in how large blocks.
 _GROUPS = {("float", 8, None): "fp8", ("float", 4, 16): "nvfp4"}
@@ -171,7 +172,7 @@ def modelopt(keys: Keys, dtype: str) -> Plan:
 
 def _scheme(keys: Keys, algorithm: str) -> Scheme:
     size = keys.get("group_size")
-    if algorithm == "nvfp4" and size not in (None, 16):
+    if algorithm.endswith("nvfp4") and size not in (None, 16):
         keys.refuse("group_size", f"{size!r:.60} is not known for NVFP4; known: 16")
     keys_of_scheme = dict(_ALGORITHMS[algorithm])
     return keys.make(keys_of_scheme.pop("scheme"), **keys_of_scheme)

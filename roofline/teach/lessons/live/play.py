@@ -235,7 +235,7 @@ def _count(key: str, label: str, unit: str, high: float, help: str, low: float =
 def _rate_control(key: str, label: str, high: float, unit: str) -> Callable[[float], Control]:
     return lambda value: Control(
         key=key, label=label, kind="number", value=value, low=0, high=high, unit=unit, zero="the datasheet's",
-        help="0: the datasheet's", group=_MACHINE,
+        help="0 = use the datasheet's", group=_MACHINE,
     )  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def _explained(key: str, run: Run) -> Explanation:
     path, _, part = key.partition(":")
     request = run.request
     if not part and path in QUANTITIES:
-        return QUANTITIES[path](SymbolicRequest(request), "decode")
+        return QUANTITIES[path].explain(SymbolicRequest(request), "decode")
     options: dict[str, Any] = {
         "batch": request.workload.batch,
         "context": request.workload.context,

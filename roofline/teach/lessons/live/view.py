@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline import formatting
 from roofline.errors import UnknownNameError
-from roofline.formulas.mathml import spaced
+from roofline.formulas.mathml import written
 from roofline.graph.sharding import caches
 from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
 from roofline.report.cells import seconds, table, whole
@@ -276,6 +276,14 @@ def live_view(values: Values, block: dict[str, Any]) -> LiveView:
     )
 
 
+_UNITS = {
+    "P": "FLOP/s", "β": "bytes/s", "W_streamed": "bytes", "M_free": "bytes", "A": "bytes", "F_matrix": "FLOP",
+    "F_vector": "FLOP", "D_weights": "bytes", "D_activations": "bytes", "D_kv_read": "bytes", "D_kv_write": "bytes",
+    "D": "bytes",
+}  # fmt: skip
+"""Units of the symbols that are written with one."""
+
+
 def filled(key: str, run: Run) -> Filled:
     """Return a formula with its numbers, by its key: a quantity, or `path:part` of an operator of the decode step.
 
@@ -302,7 +310,12 @@ def filled(key: str, run: Run) -> Filled:
         known = quantity(key)
         value, unit = known.value(run), known.unit
     text = "no limit" if value is None else amount(value, unit)
-    return Filled(key=key, symbols=tuple((name, spaced(number)) for name, number in values.items()), text=text, value=value)
+    return Filled(
+        key=key,
+        symbols=tuple((name, written(number, _UNITS.get(name, ""))) for name, number in values.items()),
+        text=text,
+        value=value,
+    )
 
 
 def _picture(name: str, run: Run) -> Picture:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.serving.planning.price_file import parse_money
+from roofline.specs.price_file import parse_money
 from roofline.teach.worksheets import facts, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 

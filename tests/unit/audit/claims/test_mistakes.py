@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from roofline.audit.claims import judge
-from roofline.audit.claims.mistakes import MISTAKES
+from roofline.audit.claims.mistakes import MISTAKES, _at_least
 
 # One claim a mistake, at least: the test below wants a row for every file.
 EXPLAINED = [
@@ -45,6 +45,13 @@ def test_explains(text: str, name: str) -> None:
     assert name in named
     assert named[name].figure is not None
     assert 0 < named[name].closeness <= 1.03
+
+
+def test_the_figure_of_a_time_is_a_time() -> None:
+    """At most 446 tok/s of two users: no less than 2.24 ms between tokens of both, where 4.48 ms are the floor of one."""
+    judged = judge("llama-3.1-8b on h100-sxm: 4 ms per token")
+    named = {mistake.name: mistake for mistake in judged.likely_mistakes}
+    assert named["whole batch for one user"].figure == pytest.approx(4.481e-3 / 2, rel=1e-3)
 
 
 def test_every_mistake_has_a_claim() -> None:
@@ -95,3 +102,8 @@ def test_rounded_peaks(text: str) -> None:
 def test_not_rounded() -> None:
     """4.2 is not 3.958: half a unit of its last digit is 0.05."""
     assert "sparse peak" not in {mistake.name for mistake in judge("h100-sxm: 4.2 PFLOPS fp8").likely_mistakes}
+
+
+def test_a_least_number_is_rounded_up() -> None:
+    """29.4 prompt tokens are needed for each generated one: 29 would not do."""
+    assert [_at_least(share) for share in (29.4, 29.0, 2.31, 1234.5)] == ["30", "29", "2.4", "1,235"]

@@ -179,7 +179,7 @@ def test_words_know_their_lines(tmp_path: Path) -> None:
         ("kind: deployment\nargs: [--max-num-seqs]\n", "--max-num-seqs needs a value"),
         ("kind: deployment\noptions: {}\n", "x.yaml:2: the file does not say the model: give MODEL"),
         ("kind: deployment\nmodel: org/spam\n", "x.yaml:2:1: model: 'org/spam' is no model that is shipped"),
-        ("kind: deployment\nmodel: gpt2\n", "give --hardware, an id or a YAML file, or the key hardware"),
+        ("kind: deployment\nmodel: gpt2\n", "give --hardware with an id or a YAML file, or the key hardware"),
         ("kind: deployment\nmodel: gpt2\nhardware: h100-smx\n", "x.yaml:3:1: hardware: 'h100-smx' is no hardware"),
         ("kind: deployment\nmodel: gpt2\nhardware: l4\n", "how many replicas there are: give --replicas, or the key replicas"),
         ("model: gpt2\nmax-model-len: 1k\n", "x.yaml:1: the file does not say the hardware: give --hardware"),

@@ -49,7 +49,7 @@ def test_nothing_is_explained_within_the_band() -> None:
         ("40,960", "81,920", AIDED, "half the bytes (--kv-cache-dtype fp8)"),
         ("40,960", "20,480", AIDED, "twice the bytes (--kv-cache-dtype)"),
         ("40,960", "30,000", AIDED, "the rules of vllm 0.19"),
-        ("5.00 GiB", "3.00 GiB", "kv_cache_bytes", "no line says the share of memory; 0.82 in place of 0.9"),
+        ("5.00 GiB", "3.00 GiB", "kv_cache_bytes", "no line says the share of memory: 0.82 instead of 0.9"),
         ("5.00 GiB", "3.00 GiB", "kv_cache_bytes", "no line says max_num_seqs, 256 by default"),
     ],
 )

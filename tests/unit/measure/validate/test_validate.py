@@ -141,8 +141,11 @@ COPY = {"op": "copy_d2d", "dtype": "fp32", "bytes": 500_000, "latency_us": 5}
         ({**GEMM, "latency_us": 1950}, "within 5 %: noise of clocks and timing"),
         ({**GEMM, "latency_us": 1000}, "unexplained"),
         ({**GEMM, "latency_us": 3}, "over 100 times too fast: latency_us or a dimension in another unit"),
-        (COPY, "all its bytes fit in the L2 cache, which was not flushed"),
-        ({**COPY, "bytes": 2_000_000, "latency_us": 30}, "a part of its bytes fits in the L2 cache, which was not flushed"),
+        (COPY, "all bytes of the record fit in the L2 cache, which was not flushed"),
+        (
+            {**COPY, "bytes": 2_000_000, "latency_us": 30},
+            "a part of the record's bytes fits in the L2 cache, which was not flushed",
+        ),
         ({**COPY, "cache": "cold"}, "unexplained"),
         (
             {"op": "all_reduce", "bytes": 1_000_000, "world": 4, "latency_us": 110},

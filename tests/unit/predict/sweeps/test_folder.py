@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import signal
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,10 @@ import pytest
 from roofline import files
 from roofline.errors import InputError
 from roofline.predict.sweeps import sweep
-from roofline.predict.sweeps.folder import Folder, read
+from roofline.predict.sweeps.folder import Folder, Written, read
 from roofline.predict.sweeps.reduce import Reduction
-from roofline.predict.sweeps.run import collect, evaluated, written_parts
-from roofline.predict.sweeps.spec import Sweep
+from roofline.predict.sweeps.run import _through, collect, evaluated, written_parts
+from roofline.predict.sweeps.spec import Part, Sweep
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +94,19 @@ def test_processes_give_the_same_bytes_though_one_is_killed(tmp_path: Path) -> N
             multiprocessing.active_children()[0].kill()
     place.finish(len(list(asked.parts())))
     assert bytes_of(tmp_path / "two") == bytes_of(tmp_path / "one")
+
+
+def test_a_part_that_no_worker_took_is_not_lost() -> None:
+    """A pool that breaks between two parts refuses the next one: it is evaluated by the next pool."""
+
+    def refuse(part: Part) -> Future[Written]:
+        raise BrokenProcessPool
+
+    lost: list[Part] = []
+    part = next(iter(Sweep.of(GRID, part_rows=300).parts()))
+    with pytest.raises(BrokenProcessPool):
+        list(_through(refuse, iter([part]), {}, 1, lost))
+    assert lost == [part]
 
 
 def test_a_million_points_on_a_cluster_that_loses_a_worker(tmp_path: Path) -> None:

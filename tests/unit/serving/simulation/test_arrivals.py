@@ -184,7 +184,7 @@ def test_clients_of_several_classes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "nothing says when requests come: give --rate"),
+        ({}, "no arrivals: give --rate"),
         ({"rate": 1}, "--input-len is missing"),
         ({"rate": "x", "input_len": 1, "output_len": 1}, "--rate: must be"),
         ({"workload": "closed:2", "rate": 1, "input_len": 1, "output_len": 1}, "--rate: clients of a closed loop"),

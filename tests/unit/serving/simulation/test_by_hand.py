@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import pytest
@@ -236,6 +237,24 @@ def test_least_loaded() -> None:
     served = serve("vllm-v1", requests, TIMES, ROOM, replicas=2, router="least-loaded")
     assert [event[2] for event in served.of("admit")] == [A, C]
     assert [event[2] for event in served.of("admit", replica=1)] == [B, 3]
+
+
+def test_a_cached_prefix_is_not_computed() -> None:
+    """As `test_vllm_v1`, but for 8 of the 12 prompt tokens of C, which the prefix cache has at each admission.
+
+    5: C is let in with 3 blocks, as if it computed all, and computes 4 tokens: 1 + 4/4 = 2. 7: 9, 9 and 12 are cached, three
+    steps. 10: A and B are at 12, and C goes with its 4 tokens. A and B have had 5 tokens (at 5, 7, 8, 9, 10): 7 more. 17: C has
+    12 + 4 tokens, of which 8 are found: 1 + 8/4 = 3. 20: its 5th token; 21: the 6th.
+    """
+    requests = [*three()[:2], Request(C, 1.5, 12, 6, num_prefix_tokens=8)]
+    for stepwise in (False, True):
+        served = serve("vllm-v1", [copy(one) for one in requests], TIMES, ROOM, stepwise=stepwise)
+        assert ends(served) == {A: 17, B: 17, C: 21}
+        assert [event[4] for event in served.of("mixed")] == [((A, 8, 0), (B, 8, 0)), ((C, 4, 8),), ((C, 8, 8),)]
+    for name in ("orca", "static", "vllm-v0", "sarathi", "sglang"):
+        first = serve(name, [Request(A, 0.0, 12, 2, num_prefix_tokens=8)], TIMES, ROOM)
+        assert first.of("mixed")[0][4] == ((A, 4, 8),), name
+        assert ends(first) == {A: 3}, name  # 1 + 4/4, and a step
 
 
 def test_closed_loop() -> None:

@@ -22,6 +22,7 @@ from roofline.serving.simulation.run import Interrupts, StoppedError
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.step_log import FLUSH
 from roofline.serving.simulation.workload import Workload
+from roofline.specs.library import load_engine_steps
 from roofline.specs.workload import Segment
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
@@ -244,6 +245,18 @@ def test_closed_loop() -> None:
     assert found.throughput["requests_per_s"] == pytest.approx(8 / (found.e2e_s.mean or 1), rel=0.02)
     assert max(found.series["running"]) <= 8 + 1e-9
     assert found.offered_rate is None
+
+
+def test_a_step_with_prompts_waits_for_the_host() -> None:
+    """gpt-oss-120b on 8 H200: 100 prompt tokens take the host's time for 36 layers with TensorRT-LLM, not with vLLM."""
+    first = {
+        name: simulate(
+            "gpt-oss-120b", "h200-sxm", backend=name, workload="at-once:1", tp=8, input_len=100, output_len=50
+        ).ttft_s.mean
+        for name in ("trtllm", "vllm")
+    }
+    assert first["trtllm"] == pytest.approx(36 * load_engine_steps(["trtllm"])[0].eager)
+    assert first["vllm"] < first["trtllm"] / 3
 
 
 def test_clients_that_begin_together_stay_together() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roofline
 from roofline.errors import InputError, SpecError
+from roofline.serving.planning.load import Load
 from roofline.serving.planning.plan import plan
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.traffic import RequestClass, Traffic, load_traffic, parse_lengths, read_trace, single
@@ -214,14 +216,37 @@ def test_rates_and_clients_in_one_file(tmp_path: Path, use: Callable[[Path], obj
     )
 
 
-def test_simulation_says_that_it_computes_prompts_whole(tmp_path: Path) -> None:
-    """The prefix cache of a class is planned with, but not simulated, which is an assumption of the result."""
+@pytest.mark.parametrize("prefix", ["prefix_hit: 0.875", "cached_prefix: 3584"])
+def test_simulation_computes_what_is_not_cached(tmp_path: Path, prefix: str) -> None:
+    """Of requests that meet no other the first token takes what `analyze` has for the rest of the prompt."""
     path = tmp_path / "traffic.yaml"
-    path.write_text("classes: [{name: a, rate: 1, input_len: 10, output_len: 2, prefix_hit: 0.3}]\n")
-    result = simulate("llama-3.1-8b", "h100-sxm", workload=path, requests=3)
-    (note,) = (note for note in result.assumptions if note.name == "a.prefix_hit")
-    assert (note.value, note.origin) == (0.0, "assumed")
-    assert "0.3" in note.why
+    path.write_text(f"classes: [{{name: a, rate: 1, input_len: 4096, output_len: 2, {prefix}}}]\n")
+    result = simulate("llama-3.1-8b", "h100-sxm", workload=path, rate="1/min", requests=3)
+    alone = roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=4096, cached_prefix=3584, output_len=2).request
+    assert alone is not None
+    assert result.ttft_s.mean == pytest.approx(alone.ttft_s.estimate, rel=1e-3)
+    assert result.steps["prefill"]["cached_tokens"] == 3584
+    name, value = prefix.split(": ")
+    assert [note.value for note in result.assumptions if note.name == f"a.{name}"] == [float(value)]
+
+
+def test_tokens_and_share_of_a_prefix() -> None:
+    """Plans compute the same rest of prompts of one length; a prefix longer than every prompt is refused."""
+    share, tokens = (
+        Load.of(traffic).services[0].mix.computed
+        for traffic in (
+            single(rate=1, input_len=4096, output_len=8, prefix_hit=0.875),
+            single(rate=1, input_len=4096, output_len=8, cached_prefix="3584"),
+        )
+    )
+    assert set(share.tolist()) == set(tokens.tolist()) == {512}
+    mixed = single(rate=1, input_len="uniform:100:300", output_len=8, cached_prefix=200).classes[0]
+    assert [mixed.cached_tokens(prompt) for prompt in (100, 200, 201, 300)] == [99, 199, 200, 200]
+    assert mixed.mean_hit == pytest.approx(175 / 200, rel=0.01)  # of lengths to 200 all but one token, mean 150; beyond 200
+    with pytest.raises(InputError, match="--cached-prefix: 100 leaves nothing of a prompt of 100 tokens: at most 99"):
+        single(rate=1, input_len=100, output_len=8, cached_prefix=100)
+    with pytest.raises(InputError, match="--cached-prefix: says the same as prefix_hit"):
+        single(rate=1, input_len=100, output_len=8, cached_prefix=10, prefix_hit=0.1)
 
 
 def test_clients_are_rounded_up() -> None:

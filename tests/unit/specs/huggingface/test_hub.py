@@ -31,15 +31,21 @@ class StandIn(ModuleType):
     def __init__(self, folder: Path) -> None:
         super().__init__("huggingface_hub")
         self.folder, self.asked, self.fails = folder, [], None  # type: ignore[var-annotated]
+        self.files: dict[str, object] = {"config.json": CONFIG}
+        self.unreachable: set[str] = set()
 
     def hf_hub_download(self, repo_id: str, filename: str, *, revision: str | None = None) -> str:
         """Write the file and say where, or fail as told."""
         self.asked.append((repo_id, filename, revision))
         if self.fails is not None:
             raise self.fails
+        if filename in self.unreachable or filename not in self.files:
+            name = "LocalEntryNotFoundError" if filename in self.unreachable else "RemoteEntryNotFoundError"
+            entry_not_found = type("EntryNotFoundError", (Exception,), {})
+            raise type(name, (entry_not_found,), {})
         file = self.folder / "snapshots" / "5206a32e0bd3067aef1ce90f5528ade7d866253f" / filename
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(CONFIG), encoding="utf-8")
+        file.write_text(json.dumps(self.files[filename]), encoding="utf-8")
         return str(file)
 
 
@@ -51,14 +57,16 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROOFLINE_PATH", raising=False)
     hub.fetch.cache_clear()
+    hub.fetch_if_any.cache_clear()
     yield stand_in
     hub.fetch.cache_clear()
+    hub.fetch_if_any.cache_clear()
 
 
-def test_config_alone_is_fetched(library: StandIn) -> None:
-    """One file of the main branch; the model is called as its repository, not as the folder of the cache."""
+def test_config_is_fetched(library: StandIn) -> None:
+    """Of the main branch, with the file of ModelOpt if any; the model has the name of its repository, not of the folder."""
     model, read = load_model("my-org/My_Model-7B")
-    assert library.asked == [("my-org/My_Model-7B", "config.json", None)]
+    assert library.asked == [("my-org/My_Model-7B", file, None) for file in ("config.json", "hf_quant_config.json")]
     assert (model.name, model.title, model.hf_id) == ("my-model-7b", "My_Model-7B", "my-org/My_Model-7B")
     assert model.sources["config"].url == "https://huggingface.co/my-org/My_Model-7B"
     assert model.num_hidden_layers == 2
@@ -68,7 +76,7 @@ def test_config_alone_is_fetched(library: StandIn) -> None:
 def test_revision(library: StandIn) -> None:
     """A branch, tag or commit after @."""
     load_model("my-org/model@refs/pr/1")
-    assert library.asked == [("my-org/model", "config.json", "refs/pr/1")]
+    assert library.asked[0] == ("my-org/model", "config.json", "refs/pr/1")
 
 
 def test_everything_that_takes_a_model_takes_it(library: StandIn) -> None:
@@ -77,7 +85,30 @@ def test_everything_that_takes_a_model_takes_it(library: StandIn) -> None:
     for _ in range(2):
         result = roofline.analyze("my-org/model", "h100-sxm")
         assert result.memory.weights_bytes == 2 * (2 * layer + 2 * 331 * 64 + 64)
-    assert len(library.asked) == 1
+    assert len(library.asked) == 2  # the config, and whether there is an hf_quant_config.json
+
+
+def test_how_modelopt_quantised_is_fetched_too(library: StandIn) -> None:
+    """A byte per weight of the layers, and the KV cache in fp8; nothing further is fetched where config.json says it itself."""
+    quantized = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    library.files["hf_quant_config.json"] = {"producer": {"name": "modelopt"}, "quantization": quantized}
+    model = load_model("my-org/model-fp8")[0]
+    assert [(scheme.name, scheme.kv_cache_dtype) for scheme in model.quantization] == [("fp8", "fp8")]
+    assert model.sources["quantization"].title == "hf_quant_config.json of my-org/model-fp8"
+    library.files["config.json"] = {**CONFIG, "quantization_config": {"quant_method": "fp8"}}
+    library.asked.clear()
+    assert load_model("my-org/other-fp8")[0].quantization[0].kv_cache_dtype is None
+    assert library.asked == [("my-org/other-fp8", "config.json", None)]
+
+
+def test_where_it_is_not_known_whether_weights_are_quantised(library: StandIn) -> None:
+    """A config in the cache and no network: weights are taken for bf16, and the answer says so."""
+    library.unreachable.add("hf_quant_config.json")
+    result = roofline.analyze("my-org/model-nvfp4", "h100-sxm")
+    note = next(note for note in result.assumptions if note.name == "model.quantization")
+    assert (note.value, note.origin) == ("none", "assumed")
+    assert "hf_quant_config.json of my-org/model-nvfp4 cannot be fetched: it cannot be reached" in note.why
+    assert "quantization none" in str(result)
 
 
 def test_a_folder_here_goes_first(library: StandIn, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_the_latent_is_cached_whatever_kv_heads_say() -> None:
 
 
 def test_null_says_that_queries_are_not_compressed() -> None:
-    """Absent says nothing: the class would compress them. 7168 x 64 heads x 192 stands in the place of two factors."""
+    """Absent says nothing: the class would compress them. 7168 x 64 heads x 192 stands instead of two factors."""
     difference = total({**KIMI_K2, "q_lora_rank": None}) - total(KIMI_K2)
     assert difference == 61 * (7168 * 64 * 192 - 1536 * (7168 + 64 * 192 + 1))
     assert assumed({**KIMI_K2, "q_lora_rank": None})["q_lora_rank"] is None

@@ -372,6 +372,49 @@ def test_hf_quant_config(key: str | None) -> None:
     assert found.plain() == [{**_LINEAR, "activation_scheme": "static", "kv_cache_dtype": "fp8"}]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "lm_head",
+        "language_model.lm_head",
+        "model.language_model.lm_head",
+        "re:.*lm_head",
+        "re:language_model.lm_head",
+        "*lm_head*",
+    ],
+)
+def test_lm_head_inside_a_wrapper(head: str) -> None:
+    """Multimodal checkpoints (Llama 4 Scout in FP8, Kimi K2.5 in NVFP4) call the LM head by their wrapper; it stays in bf16."""
+    config = _compressed("float-quantized", _FLOAT8, {"num_bits": 8, "type": "float", "dynamic": True}, ignore=[head])
+    assert [scheme["roles"] for scheme in read(config, dense()).plain()] == [["linear"]]
+
+
+def test_layers_by_an_expression_with_the_wrapper() -> None:
+    """An expression that begins with the wrapper means the layers of the language model, and no others."""
+    left = [r"re:model\.language_model\.layers\.1\.", "lm_head"]
+    published = read({"quant_method": "fp8", "modules_to_not_convert": left}, dense())
+    assert [layer for layer, _ in published.unquantized] == [1]
+
+
+def test_an_expression_that_may_mean_the_whole_model_is_refused() -> None:
+    """All that is not below `language_model`: names here have no such wrapper, and would all be left out."""
+    with pytest.raises(InputError, match=r"ignore: .* is not understood: it may be about the language model as a whole"):
+        read(_compressed("float-quantized", _FLOAT8, ignore=[r"re:^(?!language_model).*"]), dense())
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ({"quant_algo": "W4A16_NVFP4", "group_size": 16}, {"name": "nvfp4", "roles": ["linear"], "activation_scheme": "none"}),
+        ({"quant_algo": "NVFP4", "group_size": 16}, {"name": "nvfp4", "roles": ["linear"]}),
+    ],
+)
+def test_nvfp4_with_and_without_quantised_activations(layers: dict[str, Any], expected: dict[str, Any]) -> None:
+    """ModelOpt's two kinds: products in fp4, or of 16-bit activations."""
+    config = {"quant_method": "modelopt", "ignore": ["lm_head"], "kv_cache_scheme": "FP8", **layers}
+    assert read(config, dense()).plain() == [{**expected, "kv_cache_dtype": "fp8"}]
+
+
 def test_not_quantised() -> None:
     """Nothing is said, or all is left as it is."""
     assert section({"model_type": "llama", "quantization_config": None}) is None

@@ -236,6 +236,55 @@ def test_a_dimension_is_a_whole_number(write: Any, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("output_gate_type", "swish"),
+        ("moe_router_act", "sigmoid"),
+        ("mlp_init", "xavier_normal"),
+        ("attn_kernel", "flash_attention_2"),
+    ],
+)
+def test_a_word_is_no_dimension(write: Any, key: str, value: str) -> None:
+    """The name of an activation, an initialisation or a kernel refuses no model (Qwen3.6: `output_gate_type: swish`).
+
+    The key is listed in the notes. A number or a switch under the same key refuses it.
+    """
+    model = load_model(write(**{key: value}))[0]
+    assert count_parameters(model).total == TOTAL
+    assert any(key in note for note in model.notes) or changes_no_count(key, value)
+    for other in (8, True, "wide"):
+        assert changes_no_count(key, other) or key in refusal(write(**{key: other}))
+
+
+def test_hf_quant_config_beside_it(write: Any) -> None:
+    """ModelOpt's file of its own is read, unless config.json says how weights are quantised.
+
+    A byte per weight of the layers, an fp32 scale per matrix and one for its inputs; tables and norms stay in bf16.
+    """
+    path = write()
+    beside = path.with_name("hf_quant_config.json")
+    quantized = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    beside.write_text(json.dumps({"producer": {"name": "modelopt", "version": "0.23"}, "quantization": quantized}))
+    result = roofline.analyze(str(path.parent), "h100-sxm")
+    matrices = 3 * (2 * 4096 + 2 * 2048 + 3 * 6144)
+    scales = 3 * 7 * 2 * 4  # weight_scale and input_scale of seven matrices a layer
+    assert result.memory.weights_bytes == matrices + scales + 2 * (2 * 6400 + 64 + 3 * 128)
+    assert result.deployment["kv_dtype"] == "fp8"
+    beside.write_text(json.dumps({"quantization": {"quant_algo": "W3A3"}}))
+    assert "hf_quant_config.json:1:" in refusal(path)
+    assert load_model(write(quantization_config={"quant_method": "fp8"}))[0].quantization[0].kv_cache_dtype is None
+
+
+def test_parts_that_are_not_counted_are_named(write: Any) -> None:
+    """The answer says in a line which parts of a multimodal model it leaves out."""
+    inner = {key: value for key, value in LLAMA.items() if key != "architectures"}
+    path = write(without=tuple(LLAMA), model_type="llava", text_config=inner, vision_config={"hidden_size": 1024})
+    text = str(roofline.analyze(str(path), "h100-sxm"))
+    assert "Not counted weights, memory and time of vision_config" in " ".join(text.split())
+    assert "vision tower (417 M parameters)" in str(roofline.analyze("gemma-3-12b", "h100-sxm"))
+
+
+@pytest.mark.parametrize(
     "key", ["num_key_value_head", "hidden_sizes", "n_experts", "sliding_window_pattern", "attention_window"]
 )
 def test_keys_that_may_change_counts(write: Any, key: str) -> None:

@@ -35,7 +35,7 @@ def _digest(hash_seed: str, folder: Path) -> str:
 
 
 def test_two_processes_write_the_same(tmp_path: Path) -> None:
-    """Whatever the order of sets, and whatever `ROOFLINE_PATH` has in the place of a shipped model."""
+    """Whatever the order of sets, and whatever `ROOFLINE_PATH` has instead of a shipped model."""
     (tmp_path / "models").mkdir()
     first = _digest("1", tmp_path)
     other = (ROOT / "models/llama-3.1-8b.yaml").read_text(encoding="utf-8").replace("repeat: 32", "repeat: 3")

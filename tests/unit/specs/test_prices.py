@@ -8,9 +8,9 @@ import pytest
 
 from roofline.errors import InputError, SpecError
 from roofline.serving.planning.candidates import watts
-from roofline.serving.planning.price_file import Money, parse_money
-from roofline.serving.planning.prices import Price, Prices, load_prices
 from roofline.specs.library import load_hardware
+from roofline.specs.price_file import Money, parse_money
+from roofline.specs.prices import Price, Prices, load_prices
 
 
 def _prices(folder: Path, text: str) -> Prices:

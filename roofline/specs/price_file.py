@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
-from roofline.serving.traffic.scalars import number
 from roofline.specs.base import Scalar, Spec
 from roofline.specs.library import find
 from roofline.specs.source import Source
@@ -307,9 +306,9 @@ class _Reader:
         if amounts.get(key) is None:
             return None
         try:
-            value = number(amounts[key], what)
-        except InputError as error:
-            raise self.fail(key, str(error)) from None
+            value = math.nan if isinstance(amounts[key], bool) else float(amounts[key])
+        except ValueError:
+            value = math.nan
         if not low <= value <= high:
             raise self.fail(key, f"must be {what}, not {amounts[key]!r}")
         return value

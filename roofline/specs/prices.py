@@ -11,9 +11,9 @@ from typing import Literal
 
 from roofline import files
 from roofline.errors import SpecError
-from roofline.serving.planning.price_file import HOURS_PER_YEAR, Listed, Owned, read_prices
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, folders, load_hardware, shipped
+from roofline.specs.price_file import HOURS_PER_YEAR, Listed, Owned, read_prices
 from roofline.text import clean
 
 Origin = Literal["given", "default range"]

@@ -1,6 +1,5 @@
-"""Formulas of the KV cache: bytes per token, the largest batch, the longest context, the break-even link of preemption.
-
-The break-even link: swapped over a faster one, an evicted cache comes back sooner than it is recomputed.
+"""Formulas of memory: parameters, weights, a cached token, recurrent state, the largest batch, the longest context, and the
+break-even link of preemption: over a faster one, an evicted cache comes back sooner than it is recomputed.
 """
 
 from __future__ import annotations
@@ -9,10 +8,11 @@ from dataclasses import replace
 
 import sympy
 
+from roofline.dtypes import FP32
 from roofline.errors import InputError
 from roofline.formulas import break_even_link as formula
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
-from roofline.graph.build import CANONICAL
+from roofline.graph.build import CANONICAL, build
 from roofline.numeric import Expr, ceil_div
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
@@ -20,9 +20,11 @@ from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.allocation import Allocation
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.explain.explanation import Explanation, explanation
-from roofline.predict.explain.symbolic_request import SymbolicRequest
+from roofline.predict.explain.symbolic_request import SymbolicRequest, any_hardware
+from roofline.predict.request import prepare
 from roofline.predict.speculation import SpeculativeMemory
 from roofline.predict.timing import pipeline
+from roofline.specs.deployment import Deployment
 from roofline.specs.source import Assumption
 from roofline.specs.workload import prefill
 
@@ -32,6 +34,45 @@ _WORKING = quantity("A", "A", "bytes", "activations of one sequence in a decode 
 _BLOCK = quantity("b_block", r"b_{\mathrm{block}}", "tokens", "tokens in a block of the paged cache")
 _GROUPED = "the engine groups them"
 _WEIGHTS = quantity("W", "W", "bytes", "weights on the device")
+
+
+def parameters(symbolic: SymbolicRequest, phase: str) -> Explanation:
+    """Every parameter of the language model, tied weights once."""
+    del phase
+    # Of the whole model on one device, whatever the deployment is.
+    whole = SymbolicRequest(prepare(symbolic.request.model, any_hardware()))
+    graph = build(whole.symbolic_model.model, Deployment(), whole.precision, CANONICAL)
+    source = "derived: the weights that the operators hold"
+    blocks = whole.blocks(graph, lambda operator: operator.parameters)
+    parts = [explanation(name, expr, whole.values, unit="parameters", source=source) for name, expr in blocks.items()]
+    return explanation("parameters", sum(blocks.values()), whole.values, unit="parameters", source=source, parts=parts)
+
+
+def weight_bytes(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
+    """Explain the bytes of weights on a device of the fullest pipeline stage."""
+    del phase
+    held = symbolic.total(symbolic.graph(CANONICAL), lambda operator: operator.held_bytes)
+    source = "derived: the weights that the operators hold, in their formats"
+    value = symbolic.request.memory.fullest_stage.weights_bytes
+    return explanation("weight_bytes", held, symbolic.values, unit="bytes", source=source, value=value)
+
+
+def state_bytes_per_sequence(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
+    """Explain the bytes of recurrent state that a sequence keeps on a device; 0 without such layers.
+
+    They are fp32 unless a format was given; an engine may lay them out in another way, which is noted.
+    """
+    del phase
+    request = symbolic.request
+    stage, given = request.memory.fullest_stage, request.deployment.mamba_ssm_cache_dtype
+    values = symbolic.values if given else {**symbolic.values, symbol("b_s"): FP32.bytes}
+    label = f"{request.engine.name}@{request.engine.version}"
+    notes = (Assumption("allocated", stage.state_bytes(allocated=True), "default", f"bytes, as {label} lays it out"),)
+    return explanation(
+        "state_bytes_per_sequence", symbolic.state(allocated=False), values, unit="bytes",
+        source="derived: what the recurrent layers keep between steps (docs/conventions.md)",
+        value=stage.state_bytes(allocated=False), assumptions=notes,
+    )  # fmt: skip
 
 
 def kv_bytes_per_token(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
@@ -65,7 +106,9 @@ def max_batch(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
     layout = symbolic.request.memory.fullest_stage.layout
     if symbolic.request.memory.fullest_stage.plain or not layout.kinds:
         size = symbolic.precision.kv.bytes
-        cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in symbolic.caches()) + symbolic.state()
+        cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in symbolic.caches()) + symbolic.state(
+            allocated=True
+        )
     else:
         cache, pages = _paged(layout)
         values = {**values, **pages}
@@ -95,7 +138,7 @@ def max_context(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation
         raise InputError(msg)
     values, parts = _memory_left(symbolic)
     batch = ceil_div(symbol("B"), sympy.Integer(symbolic.request.deployment.data_parallel_size))
-    left = _LEFT - batch * (_WORKING + symbolic.state())
+    left = _LEFT - batch * (_WORKING + symbolic.state(allocated=True))
     growing = sum(cache.elements * symbolic.precision.kv.bytes * count for cache, count in symbolic.caches())
     if growing != 0:
         expr = _BLOCK * sympy.floor(left / (batch * _BLOCK * growing)) - 1
@@ -166,14 +209,16 @@ def _memory_left(symbolic: SymbolicRequest) -> tuple[Values, tuple[Explanation, 
     """Memory left, and activations per sequence: values of their symbols, and where they come from."""
     memory = symbolic.request.memory
     capacity = quantity("C", "C", "bytes", "capacity of the device's memory")
-    share = quantity("u", "u", "1", "share of it that the engine uses")
+    share = quantity("u", "u", "1", "share of the memory that the engine uses")
     reserve = quantity("R", "R", "bytes", "reserve")
-    weights = symbolic.total(symbolic.graph(CANONICAL), lambda operator: operator.held_bytes)
-    held = explanation("weights", weights, symbolic.values, unit="bytes", source="derived: the weights that the operators hold")
+    held = replace(weight_bytes(symbolic), subject="weights")
     known = {capacity: memory.capacity, share: memory.utilization, _WEIGHTS: held.value}
     # of what weights and activations leave, or of all; activations may have to fit beside the share
     of_free, beside = memory.share_of == "free", memory.share_of == "static"
     left = capacity - _WEIGHTS if of_free else share * capacity - _WEIGHTS
+    if towers := memory.fullest_stage.tower_bytes:
+        tower = quantity("W_v", r"W_{\mathrm{v}}", "bytes", "vision tower and its projector on the device")
+        left, known = left - tower, {**known, tower: towers}
     if symbolic.request.deployment.reserve:
         left, known = left - reserve, {**known, reserve: symbolic.request.deployment.reserve}
     left = share * left if of_free else left

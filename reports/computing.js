@@ -1,0 +1,89 @@
+"use strict";
+// Views of states, made in parts: first the head (title, tiles, commands), then the sections in view, then the others. A newer
+// state stops an older one between two parts. It runs in a worker, or in the page itself where none can be made.
+const computing = (model, post) => {
+  const PATIENCE = 250; // ms without a section, after which those in view come before the head of a newer state
+  const { port1, port2 } = new MessageChannel();
+  let asked = null;
+  let isRunning = false;
+  let since = -Infinity; // when the sections in view were last made
+  let go = null;
+  port1.onmessage = () => go();
+  // what has arrived in the meantime is read
+  const pause = () =>
+    new Promise((resolve) => {
+      go = resolve;
+      port2.postMessage(null);
+    });
+
+  /** The parts of a view: those that the model makes one by one, or all at once. */
+  function partsOf(state) {
+    if (model.parts) return model.parts(state);
+    const { sections, ...rest } = model.view(state);
+    return { head: { ...rest, sections: [] }, keys: sections.map(({ key }) => key), section: (key) => sections.find((one) => one.key === key) };
+  }
+
+  /** All of it, or the reason why there is none. */
+  function whole(state) {
+    try {
+      const view = model.view(state);
+      return { view, error: view.error };
+    } catch (error) {
+      return { view: null, error: error.message || String(error) };
+    }
+  }
+
+  /** A section, and its plot as the page will ask for it. */
+  function made({ id, dark, widths }, section) {
+    const width = section.figure ? widths[section.figure.key] : 0;
+    return { id, section, plot: width ? { width, dark, made: model.plot(section.figure, dark, width) } : null };
+  }
+
+  async function answer(request) {
+    const { id, state, first, pinned } = request;
+    const parts = partsOf(state);
+    post({ id, head: parts.head, keys: parts.keys });
+    await pause();
+    const inView = first.filter((key) => parts.keys.includes(key));
+    for (const key of [...inView, ...parts.keys.filter((key) => !first.includes(key))]) {
+      const isFirst = inView.includes(key);
+      if (asked && !(isFirst && performance.now() - since > PATIENCE)) return;
+      post(made(request, parts.section(key)));
+      if (key === inView.at(-1)) since = performance.now();
+      await pause();
+    }
+    if (pinned) post({ id, pinned: whole(pinned) });
+    post({ id, isDone: true });
+  }
+
+  async function run() {
+    isRunning = true;
+    while (asked) {
+      const request = asked;
+      asked = null;
+      try {
+        await answer(request);
+      } catch (error) {
+        post({ id: request.id, error: error.message || String(error), pinned: request.pinned ? whole(request.pinned) : null });
+      }
+      await pause();
+    }
+    isRunning = false;
+  }
+
+  return {
+    /** `{id, state, first, dark, widths, pinned}`: `first` are keys of sections in view, `pinned` a state to compare with, or null. */
+    ask(request) {
+      asked = request;
+      if (!isRunning) run();
+    },
+  };
+};
+
+if (typeof document === "undefined") {
+  const answers = computing(model, (message) => postMessage(message));
+  onmessage = ({ data }) => {
+    if (data.load) model.load(data.load);
+    else answers.ask(data);
+  };
+}

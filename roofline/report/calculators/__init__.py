@@ -1,0 +1,1 @@
+"""Pages that answer a question for any hardware in the browser: one operator, one claim."""

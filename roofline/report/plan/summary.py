@@ -1,0 +1,208 @@
+"""A plan as sentences and text tables, for terminals, Markdown and notebooks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline import formatting
+from roofline.formatting import about_range, money, percent, plural
+from roofline.predict.engine_command import start_line
+from roofline.report import summary
+from roofline.report.answer import provenance_of
+from roofline.report.plan import tables
+from roofline.report.plan.load import planned
+from roofline.report.plan.scaling import first_values, ordered
+from roofline.serving.planning.result import Candidate, Plan, Pool
+from roofline.text import WIDTH, Answer, Table, shell_lines, wrapped
+
+_TIMES = ("ttft", "tpot")
+
+
+def bullets(texts: list[str], width: int = WIDTH) -> list[str]:
+    """Return texts as lines of a list, wrapped at a width in columns."""
+    return [line for text in texts for line in wrapped(f"* {text}", width, 2, 4)]
+
+
+_RANKS = {
+    "cost": "Cheapest", "token-cost": "Cheapest per token", "gpus": "Fewest devices", "latency": "Lowest latency",
+}  # fmt: skip
+_FIRST, _FIRST_OF_TWO = 5, 3
+"""Candidates on one screen; fewer where the first has two pools, each with a command."""
+
+
+def answer(result: Plan, width: int = WIDTH) -> Answer:
+    """Return the answer of `roofline plan`, its commands broken at a width in columns."""
+    state, best = planned(result.to_dict()), result.best
+    title, settings = tables.title(state), " · ".join(load(result))
+    assumptions = summary.assumptions_table(result)
+    if best is None:
+        first, *others = tables.infeasible(state)
+        return Answer(
+            title=title, settings=settings, verdict=first, passed=False, parts=("\n".join(bullets(others, width)),),
+            assumptions=assumptions, hint="-vv: all assumptions",
+        )  # fmt: skip
+    listed, times = candidates_table(result), tuple(_times(result, best))
+    names, cost = listed.columns, best.cost
+    priced = cost.per_hour is not None
+    two = len(best.pools) > 1
+    costs = names[10:12] if priced else ()
+    what = (names[1], *(() if two else names[2:3]), *names[3:5], names[6], names[8], *costs, *(() if two else names[12:13]))
+    brief = columns(listed, what)
+    starts = [(label, shell_lines(line, width, 4)) for label, line in commands(result)]
+    starters = [f"  Start one replica of the first candidate ({label.replace('@', ' ')}):\n{lines}" for label, lines in starts]
+    engines = max(len(starters) // len(best.pools), 1)
+    rows = brief.rows[: _FIRST_OF_TWO if two else _FIRST]
+    number = f"all {len(result.candidates)} candidates, other" if len(result.candidates) > 1 else "other"
+    return Answer(
+        title=title,
+        settings=settings,
+        verdict=" ".join([_best(result, best), *tables.capacity(ordered(state, first_values(state))[0])]),
+        passed=True,
+        brief=(replace(brief, title="", note="", rows=rows), (*times, *_notes(best)[:1]), "\n".join(starters[::engines])),
+        details=(*_halves(listed), (*times, *_notes(best)), "\n".join(starters)),
+        notes=tuple(provenance_of(result.assumptions, best.estimate_basis, where=best.hardware)),
+        assumptions=assumptions,
+        hint=f"-v: {number} engines    -vv: all assumptions    -o page.html: interactive page",
+    )
+
+
+def _best(result: Plan, best: Candidate) -> str:
+    """The best candidate and its cost, in a sentence."""
+    cost = best.cost
+    priced = cost.per_hour is not None and cost.total is not None
+    lead = "Best" if result.rank in ("cost", "token-cost") and not priced else _RANKS.get(result.rank, "Best")
+    pools = " and ".join(_deployed(pool) for pool in best.pools)
+    text = f"{lead}: {best.devices:,} x {best.title}, {best.precision} ({pools})"
+    if cost.per_hour is None or cost.total is None:
+        return f"{text}."
+    each = f"{_money(cost.total)} {cost.currency} per million tokens (input and output)"
+    return f"{text}: {_money(cost.per_hour)} {cost.currency}/h, {each}."
+
+
+def _deployed(pool: Pool) -> str:
+    """`3 replicas of TP2 (1 spare)`."""
+    role = "" if pool.role == "both" else f"{pool.role} "
+    spare = f" ({pool.spare:,} spare)" if pool.spare else ""
+    return f"{plural(pool.replicas, f'{role}replica')} of {_layout(pool)}{spare}"
+
+
+def load(result: Plan) -> list[str]:
+    """Lengths and objectives of the traffic, where it has one class of requests; else the number of classes."""
+    classes = result.traffic["classes"]
+    if len(classes) > 1:
+        return [f"{len(classes)} classes of requests"]
+    one = classes[0]
+    given = {name: one[f"{name}_s"] for name in _TIMES if one[f"{name}_s"] is not None}
+    limits = [f"{name.upper()} {formatting.seconds(value)}" for name, value in given.items()]
+    objectives = [f"{' and '.join(limits)} for {percent(one['percentile'])} of requests"] if limits else []
+    return [f"prompt {one['input_len']}, output {one['output_len']}", *objectives]
+
+
+def _times(result: Plan, best: Candidate) -> list[tuple[str, str]]:
+    """Labels and texts: TTFT and TPOT of the best candidate, with interval and objective."""
+    one = result.traffic["classes"][0] if len(result.traffic["classes"]) == 1 else {}
+    lines = []
+    for name, stats in (("TTFT", best.performance.ttft), ("TPOT", best.performance.tpot)):
+        if stats.mean is None:
+            continue
+        form = formatting.about if best.basis == "estimate" else formatting.seconds
+        between = ""
+        if stats.low is not None and stats.high is not None:
+            between = f" (80 % interval of the mean: {about_range(stats.low, stats.high)})"
+        limit = one.get(f"{name.lower()}_s")
+        wanted = "" if limit is None else f" (objective {formatting.seconds(limit)})"
+        at = "" if stats.at is None else f"p{stats.percentile * 100:g} {form(stats.at)}{wanted}, "
+        late = "" if limit is None or stats.high is None or stats.high <= limit else "; its upper end misses the objective"
+        lines.append((name, f"{at}mean {form(stats.mean)}{between}{late}"))
+    return lines
+
+
+def _notes(best: Candidate) -> tuple[tuple[str, str], ...]:
+    return tuple(("Note", f"{note[0].upper()}{note[1:]}.") for note in best.notes)
+
+
+def _layout(pool: Pool) -> str:
+    """`TP2 PP2`, or `one device`."""
+    names = (("tensor", "TP"), ("pipeline", "PP"), ("data", "DP"), ("expert", "EP"), ("context", "CP"))
+    sizes = [f"{short}{size}" for long, short in names if (size := pool.deployment[f"{long}_parallel"]) > 1]
+    return " ".join(sizes) or "1 device"
+
+
+def _counted(pool: Pool) -> str:
+    """`2 x TP2`, or `2` of one device each, with the role of a pool that has only one phase."""
+    layout = _layout(pool)
+    count = f"{pool.replicas:,}" if layout == "1 device" else f"{pool.replicas:,} x {layout}"
+    return count if pool.role == "both" else f"{count} {pool.role}"
+
+
+def _seconds(value: float | None) -> str:
+    return formatting.ABSENT if value is None else formatting.about(value)
+
+
+def _money(value: float | None) -> str:
+    """Money as prices are known: from 100 without cents; below 1 with three decimals, so that a column lines up."""
+    if value is None:
+        return formatting.ABSENT
+    if value < 1:
+        return f"{value:.3f}"
+    return money(value) if value < 100 else f"{value:,.0f}"
+
+
+def _headroom(share: float | None) -> str:
+    """`39 %`, or `+176x` where it is many times the rate."""
+    return f"+{formatting.number(share, 3)}x" if share is not None and share >= 10 else percent(share, 0)
+
+
+def candidates_table(result: Plan) -> Table:
+    """The candidates, best first."""
+    at = f"p{result.candidates[0].performance.ttft.percentile * 100:g}"
+    currency = next((one.cost.currency for one in result.candidates if one.cost.currency), None) or "cost"
+    heads = (
+        "", "hardware", "devices", "replicas", "weights", "TTFT", f"{at} TTFT", "TPOT", f"{at} TPOT", "utilization",
+        f"{currency}/h", f"{currency}/M tok", "headroom", "limited by",
+    )  # fmt: skip
+    rows = []
+    for index, one in enumerate(result.candidates):
+        cost = one.cost
+        rows.append((
+            "*" if index in result.pareto else "", one.hardware, f"{one.devices:,}", " + ".join(map(_counted, one.pools)),
+            one.precision, _seconds(one.performance.ttft.mean), _seconds(one.performance.ttft.at),
+            _seconds(one.performance.tpot.mean), _seconds(one.performance.tpot.at), percent(one.performance.utilisation, 0),
+            _money(cost.per_hour), _money(cost.total),
+            _headroom(one.headroom), _LIMITS.get(one.binds, one.binds),
+        ))  # fmt: skip
+    right = (False, False, True, False, False, True, True, True, True, True, True, True, True, False)
+    note = (
+        "* Pareto front of cost, TTFT and TPOT; replicas of one device unless sizes are given; headroom over the planned rate"
+    )
+    return Table("Candidates", note, heads, right, tuple(rows))
+
+
+_LIMITS = {"ttft": "TTFT", "tpot": "TPOT"}
+
+
+def _halves(table: Table) -> tuple[Table, Table]:
+    """The columns of a wide table in two: what and cost; times and use."""
+    numbered = replace(table, rows=tuple((f"{at}{row[0]}", *row[1:]) for at, row in enumerate(table.rows, 1)))
+    names = table.columns
+    return (
+        columns(numbered, (*names[:5], *names[10:12])),
+        replace(columns(numbered, (names[0], *names[5:10], *names[12:])), title="Latencies and use", note=""),
+    )
+
+
+def columns(table: Table, names: tuple[str, ...]) -> Table:
+    """Some columns of a table."""
+    at = [table.columns.index(name) for name in names]
+    rows = tuple(tuple(row[place] for place in at) for row in table.rows)
+    return replace(table, columns=names, right=tuple(table.right[place] for place in at), rows=rows)
+
+
+def commands(result: Plan) -> list[tuple[str, str]]:
+    """What starts a replica of the best candidate: engine and pool, and the line."""
+    if result.best is None:
+        return []
+    return [
+        (label if pool.role == "both" else f"{label}, {pool.role}", start_line(tuple(line), pool.engine_files.get(label, {})))
+        for pool in result.best.pools for label, line in pool.engine_flags.items()
+    ]  # fmt: skip

@@ -1,0 +1,306 @@
+"""Parameters of the vision tower beside a language model, and of the projector between them, from a multimodal config.
+
+The `model_type` of the whole config says which tower it has. Each function takes the numbers of `vision_config` and of the
+config around it and returns the parameters of tower and projector; what is stored as a buffer is not counted.
+
+Source: the classes of transformers 5.23, whose parameters on the meta device are compared in tests/golden/test_towers.py; of
+InternVL in its own layout, the checkpoints of OpenGVLab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.errors import SpecError
+from roofline.specs.huggingface.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """Parameters of a vision tower and of the projector from its width to that of the language model."""
+
+    encoder: int
+    projector: int
+
+    def parts(self) -> dict[str, int]:
+        """The entries of `apart` in a model's file."""
+        return {"vision_tower": self.encoder, "vision_projector": self.projector}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The configs of the tower and of the whole, and the widths of the language model."""
+
+    vision: Config
+    whole: Config
+    hidden_size: int
+
+    def grid(self) -> int:
+        """Patches of an image of the size that positions are made for."""
+        side = self.vision.whole("image_size") // self.vision.whole("patch_size")
+        return int(side * side)
+
+
+def tower(model_type: str, vision: Config, whole: Config, hidden_size: int) -> Tower | None:
+    """The vision tower of a multimodal config; None where its layout is not known, or a number that it takes is missing.
+
+    Args:
+        model_type: of the whole config.
+        vision: its `vision_config`.
+        whole: the config itself.
+        hidden_size: width of the language model.
+    """
+    count = _TOWERS.get(model_type)
+    if count is None:
+        return None
+    try:
+        return count(_Sizes(vision, whole, hidden_size))
+    except SpecError:  # a tower that is not counted is named in the answer, and does not refuse the language model
+        return None
+
+
+def _linear(inputs: int, outputs: int, *, bias: bool = True) -> int:
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def _norm(width: int, *, bias: bool = True) -> int:
+    return 2 * width if bias else width
+
+
+def _mlp(width: int, inner: int, *, gated: bool = False, bias: bool = True) -> int:
+    return (2 if gated else 1) * _linear(width, inner, bias=bias) + _linear(inner, width, bias=bias)
+
+
+def _patches(vision: Config, width: int, *, bias: bool, frames: bool = False) -> int:
+    """The convolution that makes patches of an image, or of some frames of a video."""
+    channels = vision.whole("num_channels", "in_channels", "in_chans", default=3)
+    depth = vision.whole("temporal_patch_size") if frames else 1
+    return _linear(channels * depth * vision.whole("patch_size") ** 2, width, bias=bias)
+
+
+def _clip_layers(vision: Config, width: int) -> int:
+    """Layers with biases in every matrix and two layer norms, as of CLIP and SigLIP."""
+    inner = vision.whole("intermediate_size")
+    return int(vision.whole("num_hidden_layers")) * (4 * _linear(width, width) + _mlp(width, inner) + 2 * _norm(width))
+
+
+def _siglip(sizes: _Sizes, *, head: bool = False) -> int:
+    vision = sizes.vision
+    width = vision.whole("hidden_size")
+    ends = _patches(vision, width, bias=True) + sizes.grid() * width + _norm(width)
+    if head and vision.flag("vision_use_head", default=True):
+        inner = vision.whole("intermediate_size")
+        ends += width + 4 * _linear(width, width) + _norm(width) + _mlp(width, inner)
+    return int(_clip_layers(vision, width) + ends)
+
+
+def _clip(sizes: _Sizes) -> int:
+    vision = sizes.vision
+    width = vision.whole("hidden_size")
+    ends = width + _patches(vision, width, bias=False) + (sizes.grid() + 1) * width + 2 * _norm(width)
+    return int(_clip_layers(vision, width) + ends)
+
+
+def _pixtral(sizes: _Sizes) -> int:
+    vision = sizes.vision
+    width = vision.whole("hidden_size")
+    heads = vision.whole("num_attention_heads")
+    inner = vision.whole("head_dim", default=width // heads) * heads
+    layer = 4 * width * inner + 3 * width * vision.whole("intermediate_size") + 2 * width
+    return int(_patches(vision, width, bias=False) + width + vision.whole("num_hidden_layers") * layer)
+
+
+_ENCODERS: Mapping[str, Callable[[_Sizes], int]] = {
+    "clip_vision_model": _clip,
+    "siglip_vision_model": lambda sizes: _siglip(sizes, head=True),
+    "pixtral": _pixtral,
+}
+
+
+def _encoder(sizes: _Sizes) -> int:
+    return _ENCODERS[sizes.vision.choice("model_type", of=_ENCODERS)](sizes)
+
+
+def _gemma3(sizes: _Sizes) -> Tower:
+    width = sizes.vision.whole("hidden_size")
+    return Tower(_siglip(sizes, head=True), width * sizes.hidden_size + width)
+
+
+def _paligemma(sizes: _Sizes) -> Tower:
+    return Tower(_encoder(sizes), _linear(sizes.vision.whole("hidden_size"), sizes.hidden_size))
+
+
+def _llava(sizes: _Sizes, *, newline: bool = False) -> Tower:
+    bias = sizes.whole.flag("multimodal_projector_bias", default=True)
+    layers = sizes.whole.raw("vision_feature_layer", default=-2)
+    width = sizes.vision.whole("hidden_size") * (len(layers) if isinstance(layers, list) else 1)
+    text = sizes.hidden_size
+    projector = _linear(width, text, bias=bias) + _linear(text, text, bias=bias)
+    return Tower(_encoder(sizes), projector + (text if newline else 0))
+
+
+def _mistral3(sizes: _Sizes) -> Tower:
+    bias = sizes.whole.flag("multimodal_projector_bias", default=False)
+    width, text = sizes.vision.whole("hidden_size"), sizes.hidden_size
+    merged = width * sizes.whole.whole("spatial_merge_size", default=2) ** 2
+    projector = width + merged * width + _linear(width, text, bias=bias) + _linear(text, text, bias=bias)
+    return Tower(_encoder(sizes), projector)
+
+
+def _qwen2_vl(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width, out = vision.whole("embed_dim"), vision.whole("hidden_size")
+    layer = 4 * _linear(width, width) + _mlp(width, width * vision.whole("mlp_ratio")) + 2 * _norm(width)
+    merged = width * vision.whole("spatial_merge_size") ** 2
+    projector = _norm(width) + _linear(merged, merged) + _linear(merged, out)
+    return Tower(_patches(vision, width, bias=False, frames=True) + vision.whole("depth") * layer, projector)
+
+
+def _qwen2_5_vl(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
+    mlp = _mlp(width, vision.whole("intermediate_size"), gated=True)
+    layer = 4 * _linear(width, width) + mlp + 2 * _norm(width, bias=False)
+    merged = width * vision.whole("spatial_merge_size") ** 2
+    projector = _norm(width, bias=False) + _linear(merged, merged) + _linear(merged, out)
+    return Tower(_patches(vision, width, bias=False, frames=True) + vision.whole("depth") * layer, projector)
+
+
+def _qwen3_vl(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
+    layer = 4 * _linear(width, width) + _mlp(width, vision.whole("intermediate_size")) + 2 * _norm(width)
+    merged = width * vision.whole("spatial_merge_size") ** 2
+    deep = len(_listed(vision, "deepstack_visual_indexes"))
+    projector = _norm(width) + deep * _norm(merged) + (1 + deep) * (_linear(merged, merged) + _linear(merged, out))
+    ends = _patches(vision, width, bias=True, frames=True) + vision.whole("num_position_embeddings") * width
+    return Tower(ends + vision.whole("depth") * layer, projector)
+
+
+def _glm4v(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
+    attention = 4 * width * width + (3 * width if vision.flag("attention_bias", default=False) else 0)
+    layer = attention + _mlp(width, out, gated=True, bias=False) + 2 * width
+    ends = _patches(vision, width, bias=True, frames=True) + sizes.grid() * width + 2 * width
+    merge = _linear(width * vision.whole("spatial_merge_size") ** 2, out)
+    projector = out * out + _norm(out) + _mlp(out, vision.whole("intermediate_size"), gated=True, bias=False)
+    return Tower(ends + vision.whole("depth") * layer, merge + projector)
+
+
+def _llama4(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width, inner = vision.whole("hidden_size"), vision.whole("intermediate_size")
+    ends = width + (sizes.grid() + 1) * width + _patches(vision, width, bias=False) + 2 * _norm(width)
+    adapter = inner * vision.whole("projector_input_dim") + vision.whole("projector_input_dim") * vision.whole(
+        "projector_output_dim"
+    )
+    projector = vision.whole("vision_output_dim") * sizes.hidden_size
+    return Tower(_clip_layers(vision, width) + ends, adapter + projector)
+
+
+def _idefics3(sizes: _Sizes) -> Tower:
+    merged = sizes.vision.whole("hidden_size") * sizes.whole.whole("scale_factor") ** 2
+    return Tower(_siglip(sizes), merged * sizes.hidden_size)
+
+
+def _cohere2_vision(sizes: _Sizes) -> Tower:
+    merged = sizes.vision.whole("hidden_size") * sizes.whole.whole("downsample_factor") ** 2
+    inner = sizes.whole.whole("alignment_intermediate_size")
+    return Tower(_encoder(sizes), _linear(merged, inner) + _linear(inner // 2, sizes.hidden_size))
+
+
+def _aya_vision(sizes: _Sizes) -> Tower:
+    merged = sizes.vision.whole("hidden_size") * sizes.whole.whole("downsample_factor") ** 2
+    inner = sizes.whole.whole("alignment_intermediate_size", default=sizes.hidden_size)
+    return Tower(_encoder(sizes), _norm(merged) + _linear(merged, inner) + _linear(inner // 2, sizes.hidden_size))
+
+
+def _internvl(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width = vision.whole("hidden_size")
+    bias = vision.flag("attention_bias", "qkv_bias", default=False)
+    normed = 2 * width if vision.flag("use_qk_norm", "qk_normalization", default=False) else 0
+    norms = 2 * _norm(
+        width, bias=vision.choice("norm_type", of=("layer_norm", "rms_norm"), default="layer_norm") == "layer_norm"
+    )
+    attention = 3 * _linear(width, width, bias=bias) + _linear(width, width) + normed
+    layer = attention + _mlp(width, vision.whole("intermediate_size")) + norms + 2 * width
+    rows, columns = _pair(vision, "patch_size")
+    patches = _linear(vision.whole("num_channels", default=3) * rows * columns, width)
+    ends = width + (_grid_of_sides(vision) + 1) * width + patches
+    ratio = sizes.whole.fraction("downsample_ratio", default=0.5)
+    merged, text = round(width / ratio**2), sizes.hidden_size
+    projector = _norm(merged) + _linear(merged, text) + _linear(text, text)
+    return Tower(ends + vision.whole("num_hidden_layers") * layer, projector)
+
+
+def _pair(config: Config, name: str) -> tuple[int, int]:
+    """A number for both sides, or a list of two."""
+    value = config.raw(name)
+    pair = value if isinstance(value, list) else [value, value]
+    if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
+        config.refuse(name, f"must be a whole number or two, not {value!r:.60}")
+    return pair[0], pair[1]
+
+
+def _listed(config: Config, name: str) -> list[Any]:
+    value = config.raw(name, default=[])
+    if not isinstance(value, list):
+        config.refuse(name, f"must be a list, not {value!r:.60}")
+    return value
+
+
+def _grid_of_sides(vision: Config) -> int:
+    """Patches of an image whose size and patches are given by side, or by height and width."""
+    (height, width), (rows, columns) = _pair(vision, "image_size"), _pair(vision, "patch_size")
+    return height // rows * (width // columns)
+
+
+def _kimi(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    width = vision.whole("hidden_size", "vt_hidden_size")
+    layer = (
+        4 * _linear(width, width) + _mlp(width, vision.whole("intermediate_size", "vt_intermediate_size")) + 2 * _norm(width)
+    )
+    grid = vision.whole("pos_emb_height", "init_pos_emb_height") * vision.whole("pos_emb_width", "init_pos_emb_width")
+    ends = _patches(vision, width, bias=True) + grid * width + _norm(width)
+    rows, columns = _pair(vision, "merge_kernel_size")
+    merged = width * rows * columns
+    normed = sizes.whole.whole("projection_hidden_size", default=vision.whole("mm_hidden_size", default=width))
+    projector = _norm(normed) + _linear(merged, merged) + _linear(merged, sizes.hidden_size)
+    return Tower(ends + vision.whole("num_hidden_layers", "vt_num_hidden_layers") * layer, projector)
+
+
+def _gemma4(sizes: _Sizes) -> Tower:
+    vision = sizes.vision
+    vision.off("attention_bias")
+    width, head_dim = vision.whole("hidden_size"), vision.whole("head_dim")
+    queries, keys = vision.whole("num_attention_heads") * head_dim, vision.whole("num_key_value_heads") * head_dim
+    mlp = _mlp(width, vision.whole("intermediate_size"), gated=True, bias=False)
+    layer = 2 * width * (queries + keys) + 2 * head_dim + mlp + 4 * width
+    ends = 2 * vision.whole("position_embedding_size") * width + _patches(vision, width, bias=False)
+    return Tower(ends + vision.whole("num_hidden_layers") * layer, width * sizes.hidden_size)
+
+
+_TOWERS: Mapping[str, Callable[[_Sizes], Tower]] = {
+    "gemma3": _gemma3,
+    "gemma4": _gemma4,
+    "paligemma": _paligemma,
+    "llava": _llava,
+    "llava_next": lambda sizes: _llava(sizes, newline=True),
+    "llava_onevision": lambda sizes: _llava(sizes, newline=True),
+    "mistral3": _mistral3,
+    "qwen2_vl": _qwen2_vl,
+    "qwen2_5_vl": _qwen2_5_vl,
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen3_vl),
+    **dict.fromkeys(("glm4v", "glm4v_moe"), _glm4v),
+    "llama4": _llama4,
+    **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
+    "cohere2_vision": _cohere2_vision,
+    "aya_vision": _aya_vision,
+    **dict.fromkeys(("internvl", "internvl_chat"), _internvl),
+    **dict.fromkeys(("kimi_k25", "kimi_vl"), _kimi),
+}
