@@ -11,6 +11,7 @@ const PAPER_WIDTH = 680; // px inside the margins of A4
 
 const REST = 40; // ms without a change, after which plots are drawn
 const LONGEST_REST = 400; // ms after which they are drawn all the same
+const LONGEST_IDLE = 500; // ms that a plot out of view waits for the page to be idle; without a limit, a browser may never call
 
 /**
  * The charts of the page: `show(figure, plot)` takes new data, `restyle()` a new theme, `forPrint(on)` a sheet of paper.
@@ -19,7 +20,7 @@ const LONGEST_REST = 400; // ms after which they are drawn all the same
 function makeCharts(model, isDark, opened, rested) {
   const charts = new Map();
   let isPrinting = false;
-  let isBusy = false;
+  let waiting = null; // what is to be drawn next: whether it is in view, and how not to
   let staleSince = null;
 
   const ofBox = (box) => charts.get(box.dataset.chart);
@@ -65,23 +66,32 @@ function makeCharts(model, isDark, opened, rested) {
 
   /** Draw one chart that is in view, then let the page breathe before the next; those out of view when nothing else is to do. */
   function drawNext() {
-    if (isBusy || typeof Plotly === "undefined") return;
+    if (typeof Plotly === "undefined") return;
     const stale = [...charts.values()].filter(({ isStale }) => isStale);
     const seen = stale.find(({ isInView }) => isInView);
     const chart = seen ?? stale[0];
     staleSince = chart ? (staleSince ?? performance.now()) : null;
-    if (!chart) return;
-    isBusy = true;
+    if (waiting && seen && !waiting.isSeen) {
+      waiting.cancel(); // one in view does not wait behind one out of view
+      waiting = null;
+    }
+    if (waiting || !chart) return;
     const mustWait = rested() < REST && performance.now() - staleSince < LONGEST_REST;
-    const later = mustWait ? (work) => setTimeout(work, REST - rested()) : seen || !window.requestIdleCallback ? setTimeout : requestIdleCallback;
-    later(() => {
-      isBusy = false;
+    const work = () => {
+      waiting = null;
       if (!mustWait && chart.isStale && charts.get(chart.figure.key) === chart) {
         draw(chart);
         staleSince = null;
       }
       drawNext();
-    });
+    };
+    if (mustWait || seen || !window.requestIdleCallback) {
+      const timer = setTimeout(work, mustWait ? REST - rested() : 0);
+      waiting = { isSeen: Boolean(seen), cancel: () => clearTimeout(timer) };
+    } else {
+      const request = requestIdleCallback(work, { timeout: LONGEST_IDLE });
+      waiting = { isSeen: false, cancel: () => cancelIdleCallback(request) };
+    }
   }
 
   function show(figure, plot) {

@@ -260,6 +260,7 @@ def test_pinned_state_stands_beside(open_page, path):
     assert page.locator('[data-cell="assumptions/0/1"] .pinned').count() == 0, "what is the same is not said twice"
     assert page.locator("#pinned").inner_text() == "Pinned: Batch 8 sequences."
     page.locator("#pin").click()
+    settle(page)
     assert page.locator(".pinned").count() == 0
     assert hash_of(page) == "#batch=64"
 
