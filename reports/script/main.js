@@ -315,3 +315,7 @@ root.dataset.live = "";
 readAddress();
 await run("plotly");
 charts.drawNext();
+if (document.getElementById("packed-formulas")) {
+  const { body } = new DOMParser().parseFromString(await unpacked("formulas"), "text/html");
+  document.querySelector("#formulas > .note").replaceWith(...body.childNodes);
+}

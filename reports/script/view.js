@@ -82,7 +82,7 @@ function tableElement(table, pinnedTables) {
   const pinned = pinnedTables.get(table.key);
   const twins = pinnedRows(pinned);
   const columns = table.columns.map(({ name }) => (pinned ? pinned.columns.findIndex((other) => other.name === name) : -1));
-  const rows = table.rows.map((row, index) => {
+  const rows = table.rows.map((row) => {
     const twin = row.length ? (twins.get(row[0].text) || []).shift() : null;
     const cells = row.map((cell, column) => {
       const { number } = table.columns[column];
@@ -90,7 +90,6 @@ function tableElement(table, pinnedTables) {
       const attributes = {
         scope: isHead ? "row" : null,
         class: number ? "number" : null,
-        "data-cell": `${table.key}/${index}/${column}`,
         "data-value": valueOf(cell),
       };
       return h(isHead ? "th" : "td", attributes, cellContent(cell, twin && twin[columns[column]]));

@@ -24,9 +24,8 @@ from roofline.predict.request import ResolvedRequest
 from roofline.report.cells import op_key
 from roofline.report.controls import written
 from roofline.report.html import escape
+from roofline.report.page import LARGEST_FORMULAS
 
-LARGEST = 150_000
-"""Bytes from which on more is shared."""
 _WAYS: tuple[tuple[Sharing, bool], ...] = (("none", False), ("names", False), ("lengths", False), ("lengths", True))
 """What operators may differ in that share their formulas, and whether they are brief, from the longest form to the shortest."""
 _PREFIXED = {"FLOP": "FLOP", "bytes": "B"}
@@ -45,12 +44,11 @@ def formulas(request: ResolvedRequest) -> str:
         explained = [Explained(phase, explanation) for phase, explanation in explain_step(request)]
     except InputError as refused:
         return f'<p class="note">{escape(str(refused))}</p>\n'
-    html = ""
     for sharing, brief in _WAYS:
         html = listed(explained, models(explained, sharing), brief=brief)
-        if len(html.encode(errors="replace")) <= LARGEST:
-            break
-    return html
+        if len(html.encode(errors="replace")) <= LARGEST_FORMULAS:
+            return html
+    return listed(explained, models(explained, "names"))  # which is packed
 
 
 def listed(operators: Sequence[Explained], written_at: Mapping[str, Explained], *, brief: bool = False) -> str:

@@ -30,6 +30,8 @@ _PLOTLY = "plotly-cartesian.min.js.deflate"
 """Packed once, so that pages of every machine hold the same bytes; a third of its size, which a page unpacks when it is up."""
 _COMPUTING = "computing.js"
 """Runs after the script that defines `model`, in the page and in its worker."""
+LARGEST_FORMULAS = 120_000
+"""Bytes of formulas from which on they are packed, so that only the page's script can show them."""
 _STYLES = ("figures", "style", "formulas", "print")
 _SCRIPTS = ("packed", "state", "controls", "elements", "view", "points", "plots", "actions", "worker", "main")
 """The page's own scripts, in the order in which they stand in the page; they share one scope."""
@@ -66,6 +68,8 @@ def live_page(
     plotly = inlined(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
     content = as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
     packed = {"data": deflated(content), "model": deflated(script), "plotly": b64encode(bundle).decode()}
+    if len(formulas.encode(errors="replace")) > LARGEST_FORMULAS:
+        packed["formulas"] = deflated(formulas)
     template = environment().get_template("page.html.j2")
     return template.render(
         view=view,
@@ -73,7 +77,7 @@ def live_page(
         values={control.key: control.value for control in controls},
         longest_text=LONGEST_TEXT,
         reproduce=reproduce,
-        formulas=formulas,
+        formulas="" if "formulas" in packed else formulas,
         settings_title=settings_title,
         style=style,
         script=own,

@@ -46,11 +46,12 @@ CONTROLS = (
 FIRST: dict[str, Value] = {control.key: control.value for control in CONTROLS}
 
 
-def made(name: str = NAME) -> str:
-    """The page of the stand-in, about a model of that name."""
+def made(name: str = NAME, copies: int = 1) -> str:
+    """The page of the stand-in, about a model of that name, with its formulas a number of times."""
     formulas = "".join(
-        f'<details id="op-{operator}"><summary>{operator}</summary>'
+        f'<details id="op-{operator}{copy or ""}"><summary>{operator}</summary>'
         "<math><mi>F</mi><mo>=</mo><mn>2</mn><mi>n</mi><mi>k</mi></math></details>\n"
+        for copy in range(copies)
         for operator in OPERATORS
     )
     return live_page(view(FIRST, name), CONTROLS, SCRIPT.read_text(encoding="utf-8"), {"name": name}, REPRODUCE, formulas)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from browser.standin import FIRST, NAME, made, view
+from browser.standin import FIRST, NAME, OPERATORS, made, view
 from browser.waits import settle, wait_until
 
 # Elements with sorted attributes and their texts; pictures and plots, and what a reader has opened, are left out.
@@ -62,6 +62,20 @@ def test_static_is_rendered(open_page, tmp_path):
     static = page.evaluate(_STATIC, path.read_text(encoding="utf-8"))
     assert page.evaluate(_LIVE) == static
     assert len(str(static)) > 5000
+
+
+def test_many_formulas_are_packed(open_page, tmp_path):
+    """They are the same elements as those that are written out; without a script, the page says where they are."""
+    file, copies = tmp_path / "page.html", 250
+    file.write_text(made(copies=copies), encoding="utf-8")
+    assert file.stat().st_size < len(made()) + 10_000
+    assert "<math>" not in file.read_text(encoding="utf-8")
+    page = open_page(file)
+    page.locator("#op-q_proj249 math").wait_for(state="attached")
+    assert page.locator("#formulas details").count() == copies * len(OPERATORS)
+    assert page.locator("#formulas > .note").count() == 0
+    still = open_page(file, java_script_enabled=False)
+    assert "packed in this page" in still.locator("#formulas").inner_text()
 
 
 def test_rendered_from_nothing_is_the_same(open_page, draw_all, tmp_path):

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from browser.cells import CELLS
 from browser.waits import settle
 
 from roofline.blocks.model_files import load_model
@@ -195,10 +196,6 @@ def shown(made: View) -> dict[str, tuple[str, float | None]]:
             for place, cell in enumerate(row):
                 found[f"{table.key}/{index}/{place}"] = (cell.text, cell.value)
     return found
-
-
-CELLS = """() => [...document.querySelectorAll("[data-cell]")].map((cell) => [
-  cell.dataset.cell, cell.textContent, cell.dataset.value === undefined ? null : Number(cell.dataset.value)])"""
 
 
 @pytest.mark.parametrize(

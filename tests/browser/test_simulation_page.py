@@ -7,6 +7,7 @@ import random
 from dataclasses import asdict
 
 import pytest
+from browser.cells import cell
 from browser.paper import pages_of
 from browser.test_live import PLAIN, different
 from browser.waits import settle
@@ -66,12 +67,12 @@ def test_a_line_moves_its_share(open_page, paths, results):
     percentile = f"{results['plain'].ttft_s.p90 * 1000:.4g}"
     page.locator("#control-ttft").fill(percentile)
     settle(page)
-    share = float(page.locator('[data-cell="within/0/2"]').get_attribute("data-value"))
+    share = float(page.locator(cell("within", 0, 2)).get_attribute("data-value"))
     assert share == pytest.approx(0.9, abs=0.006)
     assert page.evaluate("location.hash") == f"#ttft={percentile}"
     page.locator("#reset").click()
     settle(page)
-    assert page.locator('[data-cell="within/0/1"]').inner_text() == "200 ms"
+    assert page.locator(cell("within", 0, 1)).inner_text() == "200 ms"
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 320)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from browser.cells import cell
 from browser.standin import CONTROLS, FIRST, made, view
 from browser.waits import settle, wait_until
 
@@ -140,7 +141,7 @@ def test_a_page_without_a_worker_computes_itself(open_page, path, without):
     assert "refused" in page.locator("#alert").inner_text()
     fill(page, "batch", "16")
     assert page.locator(TILE).get_attribute("data-value") == str(16 * 2048)
-    assert page.locator('[data-cell="points/1/1"]').get_attribute("data-value") == "32"
+    assert page.locator(cell("points", 1, 1)).get_attribute("data-value") == "32"
 
 
 @pytest.mark.parametrize(
@@ -254,10 +255,10 @@ def test_pinned_state_stands_beside(open_page, path):
     assert tile.get_attribute("data-value") == str(64 * 2048)
     assert tile.locator(".pinned").get_attribute("data-pinned-value") == str(8 * 2048)
     assert tile.inner_text().split("\n")[0] == str(64 * 2048)
-    cell = page.locator('[data-cell="points/1/1"]')
-    assert cell.get_attribute("data-value") == "128"
-    assert cell.locator(".pinned").get_attribute("data-pinned-value") == "16"
-    assert page.locator('[data-cell="assumptions/0/1"] .pinned').count() == 0, "what is the same is not said twice"
+    batch = page.locator(cell("points", 1, 1))
+    assert batch.get_attribute("data-value") == "128"
+    assert batch.locator(".pinned").get_attribute("data-pinned-value") == "16"
+    assert page.locator(f"{cell('assumptions', 0, 1)} .pinned").count() == 0, "what is the same is not said twice"
     assert page.locator("#pinned").inner_text() == "Pinned: Batch 8 sequences."
     page.locator("#pin").click()
     settle(page)

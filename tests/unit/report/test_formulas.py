@@ -23,7 +23,8 @@ from roofline.predict.explain.explanation import meaning
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import OperatorResult, Phase
 from roofline.report.cells import op_key
-from roofline.report.formulas import LARGEST, NEW, Explained, Sharing, formulas, listed, models
+from roofline.report.formulas import NEW, Explained, Sharing, formulas, listed, models
+from roofline.report.page import LARGEST_FORMULAS
 
 H200 = "h200-sxm"
 HOSTILE = "</title><script>alert('1')</script>\"]]>&\u202e\x00\ud800\ufffe é"
@@ -130,7 +131,7 @@ def _shown_by(model: str) -> dict[str, Explained]:
 @pytest.mark.parametrize("model", CASES)
 def test_a_page_does_not_grow_too_large(model: str) -> None:
     """Formulas of a model with 90 operators share what they can; those of a model with 28 need not."""
-    assert len(formulas(_request(model)).encode()) <= LARGEST
+    assert len(formulas(_request(model)).encode()) <= LARGEST_FORMULAS
     is_shared = any(key != shown.key for key, shown in _shown_by(model).items())
     assert is_shared == (model != "llama-3.1-8b")
 
