@@ -7,6 +7,7 @@ from typing import Any
 from generate.docstring import prose
 from generate.table import table, toctree
 from roofline import formatting
+from roofline.cli.commands.hardware import amount
 from roofline.cli.library import hardware_rows
 from roofline.specs.hardware import facts
 from roofline.specs.library import load_hardware, shipped
@@ -70,19 +71,10 @@ def _backends(name: str) -> list[str]:
 
 
 def _facts(one: Any) -> list[str]:
-    def amount(path: str, fact: Any) -> str:
-        if fact.unit == "byte":
-            return f"{fact.value / 1e9:g} GB" if path.endswith("label") else formatting.binary(fact.value, 6)
-        return (
-            formatting.quantity(fact.value, {"byte/s": "B/s"}.get(fact.unit, fact.unit), 6)
-            if fact.unit
-            else f"{fact.value:,.0f}"
-        )
-
     spec = one.node or one.accelerator
     keys = list(dict.fromkeys(fact.source for _, fact in facts(spec)))
     rows = [
-        [f"`{path}`", amount(path, fact), fact.grade, str(keys.index(fact.source) + 1), prose(fact.note)]
+        [f"`{path}`", amount(path, fact, 6), fact.grade, str(keys.index(fact.source) + 1), prose(fact.note)]
         for path, fact in facts(spec)
     ]
     sources = [f"{index}. {cited(spec.sources[key])}" for index, key in enumerate(keys, 1)]

@@ -21,7 +21,10 @@ class Memory(Spec):
 
     type: str = Field(description="HBM3, GDDR6, ...")
     label: Capacity = Field(description="capacity as it is sold; decimal unless the vendor says otherwise")
-    reported: Capacity | None = Field(default=None, description="capacity that the driver reports; used where it is known")
+    reported: Capacity | None = Field(
+        default=None,
+        description="capacity that the driver reports, or lets the GPU have of unified memory; used where it is known",
+    )
     bandwidth: Bandwidth = Field(description="peak bandwidth between memory and chip")
 
 

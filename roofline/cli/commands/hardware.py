@@ -158,7 +158,7 @@ def _facts_table(spec: Accelerator | Node, numbers: _Facts, *, full: bool) -> Ta
     """Every number with its grade and the first words of its source; in full: with the key of its source, and its note."""
     cells = []
     for path, fact in numbers:
-        cell = (path if full else _label(path, spec), _amount(fact.value, fact.unit, path, 6 if full else 4), fact.grade)
+        cell = (path if full else _label(path, spec), amount(path, fact, 6 if full else 4), fact.grade)
         short = re.split(r"[,:(]", spec.sources[fact.source].title)[0].strip()
         cells.append((*cell, fact.source, fact.note) if full else (*cell, short))
     columns = ("property", "value", "grade", "source", *(("note",) if full else ()))
@@ -186,11 +186,19 @@ def _label(path: str, spec: Accelerator | Node) -> str:
     return f"{owner}, {_LABELS.get(rest[-1], rest[-1].replace('_', ' '))}"
 
 
-def _amount(value: float, unit: str, path: str, digits: int) -> str:
-    if unit == "byte":
-        return f"{value / 1e9:g} GB" if path.endswith("label") else formatting.binary(value, digits)
-    symbol = {"byte/s": "B/s"}.get(unit, unit)
-    return f"{value:,.0f}" if not unit else formatting.quantity(value, symbol, digits)
+def amount(path: str, fact: Fact, digits: int) -> str:
+    """Return a number of a hardware file with its unit: capacities in GiB, a capacity as it is sold as its label has it.
+
+    Args:
+        path: keys of the number, joined by dots, such as `memory.label`.
+        fact: the number.
+        digits: significant digits.
+    """
+    if fact.unit == "byte":
+        decimal = path.endswith("label") and fact.value % 2**30
+        return f"{fact.value / 1e9:g} GB" if decimal else formatting.binary(fact.value, digits)
+    symbol = {"byte/s": "B/s"}.get(fact.unit, fact.unit)
+    return formatting.quantity(fact.value, symbol, digits) if fact.unit else f"{fact.value:,.0f}"
 
 
 def _source(source: Any) -> str:

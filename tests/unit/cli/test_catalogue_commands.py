@@ -74,6 +74,12 @@ def test_show_model_draws_its_layers(run: Run) -> None:
     assert shares["experts"] == pytest.approx(32 * 8 * 3 * 4096 * 14336 / 46_702_792_704)
 
 
+def test_capacity_as_it_is_sold(run: Run) -> None:
+    """Apple sells powers of two; cards are sold in decimal."""
+    assert re.search(r"memory, as sold +128 GiB ", run("hardware", "show", "apple-m4-max").out)
+    assert re.search(r"memory, as sold +80 GB ", run("hardware", "show", "h100-sxm").out)
+
+
 def test_show_hardware_gives_every_number_with_its_source(run: Run) -> None:
     """Each figure of the file is a row with its grade and its source: named on the screen, with title and address with -v."""
     accelerator = load_hardware("h100-sxm")[0].accelerator

@@ -59,6 +59,33 @@ def test_a_part_of_another_name_is_no_family() -> None:
         load_hardware("h10")
 
 
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("RTX 5080", "rtx-5080"), ("geforce-rtx-4070-ti", "rtx-4070-ti"), ("rtx-6000", "rtx-6000-ada"),
+        ("M4 Max", "apple-m4-max"), ("apple-m1", "apple-m1"), ("GB10", "dgx-spark"), ("ryzen-ai-max-395", "strix-halo"),
+        ("jetson-thor", "jetson-agx-thor"), ("910c", "ascend-910c"), ("trn3", "trainium3"), ("HGX B200", "dgx-b200"),
+        ("nvl72", "gb200-nvl72"), ("xeon-6", "xeon-6980p"), ("turin", "epyc-9965"),
+    ],
+)  # fmt: skip
+def test_names_that_people_type(typed: str, name: str) -> None:
+    """What is printed on a box, what a driver calls it, and what it is called for short."""
+    assert find("hardware", typed).stem == name
+
+
+def test_unified_memory_is_the_share_of_the_gpu() -> None:
+    """Metal lets the GPU have two thirds of 16 GiB and three quarters of 128 GiB."""
+    assert load_hardware("apple-m1")[0].memory_bytes == pytest.approx(16 * 2**30 * 2 / 3, rel=1e-3)
+    assert load_hardware("apple-m4-max")[0].memory_bytes == 96 * 2**30
+
+
+def test_racks_are_one_node() -> None:
+    """Expert parallelism over 72 GPUs stays on NVLink; 73 need the network."""
+    rack = load_hardware("gb200-nvl72")[0]
+    assert rack.connection(72).network is None  # type: ignore[union-attr]
+    assert rack.connection(144).network.name == "InfiniBand NDR"  # type: ignore[union-attr]
+
+
 def test_exact_names_are_not_ambiguous() -> None:
     """`l40` is a card although `l40s` starts so, and `gpt2` a model."""
     assert load_hardware("l40")[0].name == "l40"
