@@ -14,9 +14,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]  # the pages' writers, and the proj
 from generate import FOLDER, links, mathml, readable, write  # noqa: E402 - found on the path above
 
 import roofline  # noqa: E402
-from roofline.cli.commands.report import CALCULATORS  # noqa: E402
 from roofline.report.analysis import page  # noqa: E402
-from roofline.report.calculators.pages import calculator  # noqa: E402
+from roofline.report.calculators.pages import CALCULATORS, calculator  # noqa: E402
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -1,7 +1,7 @@
 // The page comes alive: state from the address, controls bound, the view of the state shown.
 
 const controls = JSON.parse(document.getElementById("json-controls").textContent);
-const { data: modelData, view: firstView, reproduce, longest_text: longestText } = JSON.parse(await unpacked("data"));
+const { data: modelData, view: firstView, reproduce, longest_text: longestText, saved, pinned: firstPin } = JSON.parse(await unpacked("data"));
 const program = await run("model");
 const firstState = Object.fromEntries(controls.map(({ key, value }) => [key, value]));
 const root = document.documentElement;
@@ -212,6 +212,14 @@ function settled() {
 /** What is shown, as a view. */
 const shownView = () => ({ ...shown.head, sections: shown.keys.map((key) => shown.sections.get(key)) });
 
+/** What `roofline report --from` makes this page from again: the page, what its controls say, and what it shows. */
+function wholePage() {
+  const view = shownView();
+  const repeated = view.commands.find(({ repeats }) => repeats);
+  const page = saved && modelData.page ? { ...saved, data: modelData.page } : saved;
+  return { reproduce: repeated?.text ?? reproduce, page, state, pinned: pinnedState, view };
+}
+
 function showPin() {
   const button = document.getElementById("pin");
   button.setAttribute("aria-pressed", String(Boolean(pinnedState)));
@@ -235,6 +243,7 @@ function writeAddress() {
 
 function readAddress() {
   ({ state, pinned: pinnedState } = statesOf(location.hash, controls, firstState, longestText));
+  if (!location.hash && firstPin) pinnedState = { ...firstState, ...firstPin };
   showControls();
   update();
 }
@@ -274,7 +283,7 @@ document.getElementById("download-csv").addEventListener("click", async () => {
 });
 document.getElementById("download-json").addEventListener("click", async () => {
   await settled();
-  download("roofline.json", "application/json", `${JSON.stringify({ reproduce, state, view: shownView() }, null, 1)}\n`);
+  download("roofline.json", "application/json", `${JSON.stringify(wholePage(), null, 1)}\n`);
 });
 
 for (const choice of document.querySelectorAll('input[name="theme"]')) {

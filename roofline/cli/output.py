@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -41,6 +42,7 @@ class Result:
         show: prints what a person reads.
         formats: writers of further file formats, by suffix.
         figures: returns what its figures are made of: a result of the Python API, a sweep or a page; None if it has none.
+        line: the command that gives the same result, in its JSON as `reproduce`; "" if a page cannot be made of it again.
     """
 
     document: dict[str, Any]
@@ -48,6 +50,25 @@ class Result:
     show: Callable[[], None]
     formats: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     figures: Callable[[], Any] | None = None
+    line: str = ""
+
+    @property
+    def json(self) -> str:
+        """The result as JSON text."""
+        return dump_json({**self.document, **({"reproduce": self.line} if self.line else {})})
+
+
+_CHECK: ContextVar[Callable[[Mapping[str, Any]], None] | None] = ContextVar("check", default=None)
+
+
+@contextmanager
+def checked_by(check: Callable[[Mapping[str, Any]], None]) -> Iterator[None]:
+    """Results that are written inside are given to `check` first, as their documents."""
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +89,14 @@ class Output:
         Raises:
             InputError: a suffix of no format, or a place that cannot be written.
         """
+        if (check := _CHECK.get()) is not None:
+            check(result.document)
         if self.file is not None:
-            formats = {".json": lambda: dump_json(result.document) + "\n", **result.formats}
+            formats = {".json": lambda: result.json + "\n", **result.formats}
             write_file(self.file, formats | self.figure_writers(result), result.rows)
             self.note(f"wrote {self.file}")
         if self.json:
-            write_stdout(dump_json(result.document))
+            write_stdout(result.json)
         elif self.file is None:
             result.show()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Value = float | str | bool
@@ -156,6 +156,46 @@ def choice_control(
     choices = tuple(Choice(value=value, text=text) for value, text in listed)
     value = str(values[key])
     return Control(key=key, label=label, kind="choice", value=value, choices=choices, group=group or "Model", needs=needs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageState:
+    """What the controls of a page are set to, by key, and the state that is pinned for comparison, if one is.
+
+    `pinned` may leave out controls: they have the value that they begin with.
+    """
+
+    state: Mapping[str, Any]
+    pinned: Mapping[str, Any] | None = None
+
+
+FIRST_STATE = PageState(state={})
+"""The state that a page begins with."""
+
+
+def with_state(controls: Sequence[Control], state: Mapping[str, Any]) -> tuple[Control, ...]:
+    """The controls, set to the values of a state; those without one keep theirs.
+
+    Raises:
+        ValueError: a value that its control cannot have, or a key that no control has.
+    """
+    known = {control.key for control in controls}
+    if unknown := [key for key in state if key not in known]:
+        raise ValueError(f"{unknown[0]!r} is no control of the page")
+    return tuple(_set(control, state[control.key]) if control.key in state else control for control in controls)
+
+
+def _set(control: Control, value: Any) -> Control:
+    if control.kind != "number":
+        return replace(control, value=value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{control.key}: {value!r} is no number")  # noqa: TRY004 - as of any other wrong value
+    return replace(control, value=float(value))
+
+
+def values_of(controls: Sequence[Control]) -> dict[str, Value]:
+    """What controls are set to, by key: integers where they have whole steps."""
+    return {control.key: int(control.value) if control.step == 1 else control.value for control in controls}
 
 
 def written(value: float) -> str:

@@ -151,6 +151,8 @@ class Command:
 
     label: str
     text: str
+    repeats: bool = False
+    """Whether it prints in a terminal what the page shows, with the settings of the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ def live_page(
     formulas: str = "",
     *,
     settings_title: str = "Settings",
+    saved: Mapping[str, Any] | None = None,
+    pinned: Mapping[str, Any] | None = None,
 ) -> str:
     """An interactive page: a complete HTML document with controls, figures that respond to them, and no other files.
 
@@ -57,6 +59,8 @@ def live_page(
         reproduce: the command line that writes this page.
         formulas: trusted HTML fragment, as of `report.formulas.formulas`; a click on a point opens the element `op-KEY`.
         settings_title: heading of the controls.
+        saved: what the JSON that the page downloads says of the page, so that `report.saved_page` makes it again.
+        pinned: the state that is pinned at first, if one is.
 
     Raises:
         ValueError: a script or style holds what would end its element early.
@@ -66,7 +70,8 @@ def live_page(
     script = inlined(f"{script}\n{(shipped('reports') / _COMPUTING).read_text(encoding='utf-8')}")
     bundle = (shipped("reports") / _PLOTLY).read_bytes()
     plotly = inlined(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
-    content = as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
+    facts = {"reproduce": reproduce, "longest_text": LONGEST_TEXT, "saved": saved, "pinned": pinned}
+    content = as_json({"data": data, "view": asdict(view), **facts})
     packed = {"data": deflated(content), "model": deflated(script), "plotly": b64encode(bundle).decode()}
     if len(formulas.encode(errors="replace")) > LARGEST_FORMULAS:
         packed["formulas"] = deflated(formulas)

@@ -10,7 +10,7 @@ from roofline.formatting import number, percent, plural
 from roofline.formulas.javascript import translated
 from roofline.measure.validate import sentences
 from roofline.report.cells import seconds, share, table, text_cell, whole
-from roofline.report.controls import Choice, Control
+from roofline.report.controls import FIRST_STATE, Choice, Control, PageState, values_of, with_state
 from roofline.report.figure import PARTS_OF_A_VIEW, Axis, Command, Figure, Mark, Section, Series, Table, Tile, View
 from roofline.report.page import live_page
 from roofline.report.page_program import page_script, view_program
@@ -32,7 +32,7 @@ _NOT_MODELLED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Points:
+class RecordPoints:
     """Records of one operator: measured and predicted seconds, and the hover text of each."""
 
     op: str
@@ -42,11 +42,11 @@ class _Points:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ValidationData:
+class ValidationData:
     """The view without its figures, and their points, the operators with the most records first."""
 
     base: View
-    points: tuple[_Points, ...]
+    points: tuple[RecordPoints, ...]
 
 
 def validation_page(frame: pd.DataFrame, result: dict[str, Any], line: str) -> str:
@@ -57,13 +57,27 @@ def validation_page(frame: pd.DataFrame, result: dict[str, Any], line: str) -> s
         result: what `roofline validate --json` gives.
         line: the command that writes the page again.
     """
-    page = _page_data(frame, result, line)
+    return page_of(_page_data(frame, result, line), line)
+
+
+def page_of(page: ValidationData, line: str, opened: PageState = FIRST_STATE) -> str:
+    """The page as a complete HTML document.
+
+    Args:
+        page: what it shows.
+        line: the command that writes it again.
+        opened: what its controls are set to, where they have another state than at first.
+
+    Raises:
+        ValueError: a control cannot be set so.
+    """
     choices = (Choice(value=_ALL, text="all"), *(Choice(value=one.op, text=one.op) for one in page.points))
-    settings = (Control(key="op", label="Operator", kind="choice", value=_ALL, choices=choices, group="Records"),)
+    first = (Control(key="op", label="Operator", kind="choice", value=_ALL, choices=choices, group="Records"),)
+    settings = with_state(first, opened.state)
     script, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
-        _view(page, {"op": _ALL}), settings, page_script(script, ("plain.js", "page.js")), data, line,
-        settings_title="Shown",
+        _view(page, values_of(settings)), settings, page_script(script, ("plain.js", "page.js")), data, line,
+        settings_title="Shown", saved={"kind": "validation"}, pinned=opened.pinned,
     )  # fmt: skip
 
 
@@ -73,17 +87,17 @@ def first_view(frame: pd.DataFrame, result: dict[str, Any]) -> View:
 
 
 def _program() -> Program:
-    return view_program(_view, (_ValidationData, _Points, *PARTS_OF_A_VIEW))
+    return view_program(_view, (ValidationData, RecordPoints, *PARTS_OF_A_VIEW))
 
 
-def _view(page: _ValidationData, values: dict[str, Any]) -> View:
+def _view(page: ValidationData, values: dict[str, Any]) -> View:
     """What the page shows: with figures of one operator, or of all. Translated to JavaScript."""
     chosen = [one for one in page.points if values["op"] in (_ALL, one.op)]
     sections = (_parity(chosen), _residuals(chosen), *page.base.sections)
     return replace(page.base, sections=sections)
 
 
-def _parity(points: list[_Points]) -> Section:
+def _parity(points: list[RecordPoints]) -> Section:
     ends = (min([min(one.measured) for one in points]), max([max(one.measured) for one in points]))
     equal = Series(name="equal", kind="line", role="roof", x=ends, y=ends)
     figure = Figure(
@@ -97,7 +111,7 @@ def _parity(points: list[_Points]) -> Section:
     return Section(key="parity", title=figure.title, note="", figure=figure, tables=())
 
 
-def _residuals(points: list[_Points]) -> Section:
+def _residuals(points: list[RecordPoints]) -> Section:
     figure = Figure(
         key="residuals",
         title="Residuals",
@@ -110,14 +124,14 @@ def _residuals(points: list[_Points]) -> Section:
     return Section(key="residuals", title=figure.title, note="", figure=figure, tables=())
 
 
-def _kinds(points: list[_Points]) -> list[tuple[str, list[_Points]]]:
+def _kinds(points: list[RecordPoints]) -> list[tuple[str, list[RecordPoints]]]:
     """Operators with a series of their own, and the others together."""
     kinds = [(one.op, [one]) for one in points[:_KINDS]]
     others = points[_KINDS:]
     return [*kinds, ("others", others)] if len(others) > 0 else kinds
 
 
-def _series(name: str, index: int, points: list[_Points], residual: bool) -> Series:
+def _series(name: str, index: int, points: list[RecordPoints], residual: bool) -> Series:
     measured = [time for one in points for time in one.measured]
     predicted = [time for one in points for time in one.predicted]
     return Series(
@@ -132,7 +146,7 @@ def _series(name: str, index: int, points: list[_Points], residual: bool) -> Ser
     )
 
 
-def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> _ValidationData:
+def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> ValidationData:
     """Data of the page, from records with their predictions; of more than 1,500 records a random sample is drawn."""
     count = len(frame)
     sample = frame.sample(_MAX_POINTS, random_state=0) if count > _MAX_POINTS else frame
@@ -144,7 +158,7 @@ def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> _Valid
         names = zip(sample[rows]["backend"], sample[rows]["kernel"], strict=True)
         pairs = list(zip(map(float, sample[rows]["measured_s"]), map(float, predicted[rows]), strict=True))
         points.append(
-            _Points(
+            RecordPoints(
                 op=op,
                 measured=tuple(measured for measured, _ in pairs),
                 predicted=tuple(time for _, time in pairs),
@@ -171,7 +185,7 @@ def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> _Valid
         assumptions=_unused(result),
         not_modelled=_NOT_MODELLED,
     )
-    return _ValidationData(base=base, points=tuple(points))
+    return ValidationData(base=base, points=tuple(points))
 
 
 def _tiles(count: int, overall: dict[str, Any]) -> tuple[Tile, ...]:

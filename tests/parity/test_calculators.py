@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from parity.test_javascript import PLAIN, _different, needs_node, run
 
-from roofline.cli.commands.report import CALCULATORS
 from roofline.errors import RooflineError
-from roofline.report.calculators.pages import Calculator, calculator
+from roofline.report.calculators.pages import CALCULATORS, Calculator, calculator
 from roofline.report.controls import Control, Value
 
 ROUNDS = 60

@@ -95,11 +95,12 @@ def claim(  # noqa: PLR0917 - a flag each
 
     text, model = _text_and_model(words or [])
     judgement = judge(text, model, hardware, **query)
+    line = invocation("claim", words or [], given({"hardware": hardware, **query}))
 
     def page() -> str:
         from roofline.report.claim_page import claim_page
 
-        return claim_page(judgement, text, invocation("claim", words or [], given({"hardware": hardware, **query})))
+        return claim_page(judgement, text, line)
 
     def figures() -> View:
         from roofline.report.claim_page import view
@@ -110,7 +111,7 @@ def claim(  # noqa: PLR0917 - a flag each
         _show(judgement, out.verbosity)
 
     formats = {".md": lambda: _markdown(judgement), ".html": page}
-    out.emit(Result(judgement.to_dict(), lambda: _rows(judgement), show, formats, figures))
+    out.emit(Result(judgement.to_dict(), lambda: _rows(judgement), show, formats, figures, line))
     return 1 if judgement.verdict == "impossible" else 0
 
 

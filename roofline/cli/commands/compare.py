@@ -61,9 +61,11 @@ def compare(
     rows = [row.to_dict() for row in result.rows]
     from roofline.report import engine_comparison as text
 
+    read = {"hardware": hardware, "engine_log": engine_log, "bench": bench, **options}
+    line = invocation("compare", names or [], given(read))
+
     def page() -> str:
-        read = {"hardware": hardware, "engine_log": engine_log, "bench": bench, **options}
-        return text.comparison_page(result, invocation("compare", names or [], given(read)))
+        return text.comparison_page(result, line)
 
     for note in text.notes(result):
         out.verdict(note)
@@ -71,7 +73,7 @@ def compare(
     def show() -> None:
         print_answer(text.answer(result), out.verbosity)
 
-    out.emit(Result(document, lambda: rows, show, {".html": page}, lambda: text.view(result, "")))
+    out.emit(Result(document, lambda: rows, show, {".html": page}, lambda: text.view(result, ""), line))
 
 
 def _several(names: list[str]) -> InputError:

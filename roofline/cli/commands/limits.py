@@ -64,14 +64,16 @@ def limits(
 
     lines, tables = text.sentences(result), text.tables(result)
 
+    line = command_line("limits", model, hardware, query)
+
     def page() -> str:
-        return text.limits_page(result, command_line("limits", model, hardware, query))
+        return text.limits_page(result, line)
 
     def show() -> None:
         print_answer(text.answer(result), out.verbosity)
 
     formats = {".md": lambda: markdown_described(result, lines, tables), ".html": page}
-    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result))
+    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result, line))
     if result.possible:
         return 0
     out.verdict(lines[0])

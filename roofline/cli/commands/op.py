@@ -85,7 +85,7 @@ def op(
         ".html": lambda: _page(result, line),
         ".md": lambda: _markdown(result),
     }
-    out.emit(Result(result.to_dict(), result.rows, lambda: _show(result, out.verbosity), formats, lambda: result))
+    out.emit(Result(result.to_dict(), result.rows, lambda: _show(result, out.verbosity), formats, lambda: result, line))
 
 
 def _read(query: OperatorQuery, words: list[str]) -> tuple[list[str], dict[str, Any]]:

@@ -70,18 +70,19 @@ def plan(
     from roofline.serving.planning.plan import plan as compute
 
     result = compute(model, **options)
+    line = _line(model, options)
 
     def page() -> str:
         from roofline.report.plan.page import plan_page
 
-        return plan_page(result, f"{_line(model, options)} --output plan.html")
+        return plan_page(result, f"{line} --output plan.html")
 
     formats = {".md": lambda: _markdown(result), ".html": page}
 
     def show() -> None:
         print_answer(text.answer(result, screen_width()), out.verbosity)
 
-    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result))
+    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result, line))
     if result.candidates:
         return 0
     out.verdict(_sentences(result)[0])

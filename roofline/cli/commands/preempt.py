@@ -66,11 +66,12 @@ def preempt(
     from roofline.serving.preemption.preempt import preempt as compute
 
     result = compute(model, hardware, **query)
+    line = command_line("preempt", model, hardware, query)
 
     def page() -> str:
         from roofline.report.preemption_page import preemption_page
 
-        return preemption_page(result, command_line("preempt", model, hardware, query))
+        return preemption_page(result, line)
 
     def markdown() -> str:
         return markdown_described(result, preemption_summary.sentences(result), preemption_summary.tables(result))
@@ -80,7 +81,7 @@ def preempt(
     def show() -> None:
         print_answer(preemption_summary.answer(result), out.verbosity)
 
-    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result))
+    out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result, line))
     if result.comparison is not None:
         return 0
     out.verdict(preemption_summary.verdict(result))

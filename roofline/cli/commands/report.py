@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,7 @@ from roofline.cli.options import (
     several,
     takes,
 )  # fmt: skip
-from roofline.cli.output import FIGURE_SUFFIXES, Output, Result, write_file
+from roofline.cli.output import FIGURE_SUFFIXES, Output, Result, checked_by, write_file
 from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.options import ALL
 
@@ -53,7 +54,7 @@ def report(
         typer.Option(
             "--from",
             metavar="RESULT",
-            help="Show a saved result: JSON from `analyze` or `plan`, or a file or folder from `sweep`.",
+            help="Open a saved result: JSON from a command or from a page's button, or a file or folder from `sweep`.",
         ),
     ] = None,
     *,
@@ -97,16 +98,18 @@ def write_page(
     if not out.has_suffix(".html", *pictures):
         figures = f", a figure of it {', '.join(pictures[:-1])} or {pictures[-1]}" if pictures else ""
         raise InputError(f"cannot write {output}: a page is a .html file{figures}")
-    if calculator and model is not None and model not in CALCULATORS:
-        raise UnknownNameError("calculator", model, CALCULATORS, list_all=True)
     if sum((calculator, saved is not None, model is not None and not calculator)) != 1:
         raise InputError("give one of MODEL with --hardware, --calculator, and --from RESULT")
     if (calculator or saved is not None) and (hardware or options):
         what = "--calculator" if calculator else "--from"
         raise InputError(f"{what} takes no other options: {'the page has controls' if calculator else 'the result has them'}")
     out.check_figure(FIGURES if saved is None else ("*",))
+    content = None if saved is None else _read(saved)
+    if saved is not None and content is not None and (line := _command(content)):
+        run_again(line, content, saved, out)
+        return
     page, source = (
-        _calculator(model) if calculator else _saved(saved) if saved is not None else _report(model, hardware, options)
+        _calculator(model) if calculator else _saved(saved, content) if saved is not None else _report(model, hardware, options)
     )
     if not out.has_suffix(".html"):
         write_file(output, out.figure_writers(Result({}, None, lambda: None, figures=source)), None)
@@ -118,14 +121,12 @@ def write_page(
     out.note(f"wrote {output} ({len(text.encode()) / 1e6:.1f} MB)")
 
 
-CALCULATORS = ("op",)
-"""Calculators of single questions, by the name of the command that answers them too."""
-
-
 def _calculator(name: str | None) -> _Makers:
     from roofline.report.analysis import page
     from roofline.report.calculators import pages
 
+    if name is not None and name not in pages.CALCULATORS:
+        raise UnknownNameError("calculator", name, pages.CALCULATORS, list_all=True)
     return page.calculator if name is None else pages.calculator(name).page, None
 
 
@@ -138,25 +139,80 @@ def _report(model: str | None, hardware: list[str], options: dict[str, Any]) -> 
     return partial(report, model, hardware, options, formulas), partial(report_view, model, hardware, options)
 
 
-def _saved(saved: Path) -> _Makers:
-    """Of what `sweep`, `plan` or `analyze` has written, or a page has downloaded."""
+def _saved(saved: Path, content: Any) -> _Makers:
+    """Of what `sweep`, `plan`, `simulate` or `analyze` has written, or a page has downloaded."""
     from roofline.report.plan.load import is_plan
     from roofline.report.plan.page import saved_plan_page, saved_plan_view
-    from roofline.report.saved_view import is_saved_view, saved_view, saved_view_page
-    from roofline.report.sweep.data import TABLES, load_folder, load_json, load_table
+    from roofline.report.saved_page import is_saved_page, saved_page, saved_view
+    from roofline.report.sweep.data import load_folder, load_json, load_table
 
     if files.is_folder(saved):
         return _swept(load_folder(saved))
-    if saved.suffix.lower() in TABLES:
+    if content is None:
         return _swept(load_table(saved))
-    content = _read(saved)
     if isinstance(content, dict) and content.get("kind") == "sweep":
         return _swept(load_json(saved, content))
     if is_plan(content):
-        return partial(saved_plan_page, content, saved), partial(saved_plan_view, content, saved)
-    if is_saved_view(content):
-        return partial(saved_view_page, content, saved), partial(saved_view, content, saved)
+        line = f"{content['reproduce']} --output plan.html" if isinstance(content.get("reproduce"), str) else ""
+        return partial(saved_plan_page, content, saved, line), partial(saved_plan_view, content, saved)
+    if is_saved_page(content):
+        return partial(saved_page, content, saved), partial(saved_view, content, saved)
+    if isinstance(content, dict) and {"requests", "server", "distributions"} <= content.keys():
+        return _simulated(saved, content)
     return _report(*_request(saved, content))
+
+
+def _simulated(saved: Path, content: dict[str, Any]) -> _Makers:
+    from roofline.report.simulation.page import simulation_page
+    from roofline.serving.simulation.result import Simulation
+
+    try:
+        result = Simulation.from_dict(content)
+    except (KeyError, TypeError) as error:
+        raise SpecError(f"is not as `roofline simulate` writes it: {error}", path=saved) from None
+    line = content.get("reproduce")
+    return partial(simulation_page, result, line if isinstance(line, str) else ""), lambda: result
+
+
+_QUICK = ("claim", "compare", "limits", "op", "preempt", "validate")
+"""Commands of which a saved result is computed again: it takes a second, and their JSON has less than their pages."""
+
+
+def _command(content: Any) -> str:
+    """The line of a saved result that is computed again; "" of others."""
+    line = content.get("reproduce") if isinstance(content, dict) and "view" not in content else None
+    words = line.split(maxsplit=2) if isinstance(line, str) else []
+    return str(line) if words[:1] == ["roofline"] and words[1:2] and words[1] in _QUICK else ""
+
+
+def run_again(line: str, content: Mapping[str, Any], saved: Path, out: Output) -> None:
+    """Write the page, or a figure, of a saved result by its own command, if its files are still what they were.
+
+    Args:
+        line: the command.
+        content: the result.
+        saved: file that it was read from.
+        out: where the page goes.
+
+    Raises:
+        SpecError: a file has changed since, or the line is none.
+        RooflineError: what the command refuses.
+    """
+    from roofline.cli.app import app
+    from roofline.report.saved_page import check_inputs
+
+    before = content.get("inputs")
+
+    def check(document: Mapping[str, Any]) -> None:
+        check_inputs(document["inputs"], before if isinstance(before, dict) else {}, saved)
+
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError as error:
+        raise SpecError(f"`reproduce` is no command: {error}", path=saved) from None
+    figure = ["--figure", out.figure] if out.figure is not None else []
+    with checked_by(check):
+        app([*words, *figure, "--output", str(out.file), *["--quiet"] * out.quiet], standalone_mode=False, prog_name="roofline")
 
 
 def _swept(sweep: SweepData) -> _Makers:
@@ -166,6 +222,11 @@ def _swept(sweep: SweepData) -> _Makers:
 
 
 def _read(saved: Path) -> Any:
+    """The JSON of a saved result; None of a folder or a table."""
+    from roofline.report.sweep.data import TABLES
+
+    if files.is_folder(saved) or saved.suffix.lower() in TABLES:
+        return None
     # a sweep that is larger is read as a folder or .parquet
     text = files.read_text(saved, _MAX_BYTES, "a result as JSON")
     try:
@@ -177,6 +238,7 @@ def _read(saved: Path) -> Any:
 def _request(saved: Path, content: Any) -> tuple[str, list[str], dict[str, Any]]:
     """The model, hardware and options of a saved result, if its files are still what they were."""
     from roofline.predict.drafts import resolve
+    from roofline.report.saved_page import check_inputs
 
     query = content.get("asked") if isinstance(content, dict) else None
     if not (isinstance(query, dict) and isinstance(query.get("model"), str) and isinstance(query.get("hardware"), str)):
@@ -187,8 +249,5 @@ def _request(saved: Path, content: Any) -> tuple[str, list[str], dict[str, Any]]
         raise SpecError("asked.options must be an object", path=saved)
     request, _ = resolve(query["model"], query["hardware"], **options)
     before = content.get("inputs") if isinstance(content.get("inputs"), dict) else {}
-    for entry in request.inputs:
-        was = before.get(entry.role)
-        if isinstance(was, dict) and was.get("sha256") not in (None, entry.sha256):
-            raise SpecError(f"the {entry.role} {entry.name} has changed since: analyse it again", path=saved)
+    check_inputs({entry.role: {"name": entry.name, "sha256": entry.sha256} for entry in request.inputs}, before, saved)
     return query["model"], [query["hardware"]], options

@@ -59,11 +59,12 @@ def simulate(
             out.note(f"wrote {written}")
     if rows is not None:
         out = Output(out.json, None, out.quiet, out.verbosity)  # the result itself goes to stdout
+    line = command_line("simulate", model, hardware, options, without=("perfetto",))
 
     def page() -> str:
         from roofline.report.simulation.page import simulation_page
 
-        return simulation_page(result, command_line("simulate", model, hardware, options, without=("perfetto",)))
+        return simulation_page(result, line)
 
     def markdown() -> str:
         return markdown_described(result, simulation.sentences(result), simulation.tables(result))
@@ -73,6 +74,6 @@ def simulate(
     def show() -> None:
         print_answer(simulation.answer(result), out.verbosity)
 
-    out.emit(Result(result.to_dict(), None, show, formats, lambda: result))
+    out.emit(Result(result.to_dict(), None, show, formats, lambda: result, line))
     all_refused = result.requests.refused > 0 and result.requests.refused == result.requests.arrived
     return 4 if result.interrupted else int(all_refused or not result.fits)

@@ -65,6 +65,7 @@ def validate(
     """
     from roofline.measure.validate import to_dict, validate
     from roofline.measure.validate.serving import validate_serving
+    from roofline.predict.engine_command import shell_line
 
     limit = _error_limit(max_error) if max_error is not None else None
     names = tuple(several(hardware))
@@ -86,21 +87,21 @@ def validate(
     def show() -> None:
         print_answer(replace(_answer(validation, report, reached), passed=passed if limit is not None else None), out.verbosity)
 
+    flags = [("--hardware", name) for name in names] + [("--backend", backend), ("--fit", fit)]
+    words = [word for flag, value in flags if value for word in (flag, value)] + ["--serving"] * serving
+    line = shell_line(("roofline", "validate", *paths, *words))
+
     def page() -> str:
-        from roofline.predict.engine_command import shell_line
         from roofline.report.validation_page import validation_page
 
-        flags = [("--hardware", name) for name in names] + [("--backend", backend), ("--fit", fit)]
-        words = [word for flag, value in flags if value for word in (flag, value)] + ["--serving"] * serving
-        line = shell_line(("roofline", "validate", *paths, *words, "--output", "validation.html"))
-        return validation_page(validation.frame, report, line)
+        return validation_page(validation.frame, report, f"{line} --output validation.html")
 
     def figures() -> View:
         from roofline.report.validation_page import first_view
 
         return first_view(validation.frame, report)
 
-    out.emit(Result(document, lambda: _rows(report), show, {".html": page}, figures))
+    out.emit(Result(document, lambda: _rows(report), show, {".html": page}, figures, line))
     return 0 if passed else 1
 
 

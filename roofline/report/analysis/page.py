@@ -25,7 +25,16 @@ from roofline.report.analysis.comparison import sensitivity
 from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
 from roofline.report.analysis.view import OVERRIDE_CONTROLS, WEIGHTS, Values, flags, view
 from roofline.report.cells import about_time, best, seconds, table, text_cell, text_table
-from roofline.report.controls import Control, choice_control, number_control, optional_control
+from roofline.report.controls import (
+    FIRST_STATE,
+    Control,
+    PageState,
+    choice_control,
+    number_control,
+    optional_control,
+    values_of,
+    with_state,
+)
 from roofline.report.figure import Cell, Command, Section, Table, Tile, View
 from roofline.report.page import live_page, static_page
 from roofline.report.page_program import page_script, spec_classes, spec_data, view_program
@@ -44,7 +53,13 @@ Formulas = Callable[[ResolvedRequest], str]
 """What makes the formulas of a request, as HTML; they need SymPy, which a page needs nowhere else."""
 
 
-def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], formulas: Formulas | None = None) -> str:
+def report(
+    model: str,
+    hardware: Sequence[str],
+    options: Mapping[str, Any],
+    formulas: Formulas | None = None,
+    opened: PageState = FIRST_STATE,
+) -> str:
     """The page of one model on one hardware, or on several side by side, as a complete HTML document.
 
     It has no controls if it is of one phase, of a step given segment by segment, of speculative decoding, or of a fit by path.
@@ -54,22 +69,56 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
         hardware: ids or paths; the first is what the controls start with.
         options: those of `analyze`.
         formulas: writes the section of formulas; none without.
+        opened: what the controls are set to, where they have another state than that of the options.
 
     Raises:
         RooflineError: what `analyze` refuses.
+        ValueError: a control cannot be set so.
     """
     if _is_still(options):
         named = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
         reproduce = shell_line(("roofline", "report", model, *named, *flags_of(options), "--output", "report.html"))
         return static_page(still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3), reproduce)
-    hardware, options = _sized(hardware, options)
-    query = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
-    requests = [prepare(model, name, **query) for name in dict.fromkeys(hardware)]
-    values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
+    saved = {
+        "kind": "report",
+        "model": model,
+        "hardware": list(hardware),
+        "options": {name: value if isinstance(value, bool) else str(value) for name, value in options.items()},
+        "inputs": report_inputs(model, hardware, options),
+    }
+    requests = _requests(model, hardware, options)
+    hardware, options = _sized(list(dict.fromkeys(hardware)), options)
+    values = _values(requests[0], model, hardware, options)
     devices = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
-    words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
-    line = shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
-    return _page(values, [(model, requests[0].model.title)], devices, line, formulas(requests[0]) if formulas else "")
+
+    def line(values: Values) -> str:
+        names = dict.fromkeys((values["hardware"], *hardware))
+        words = [part for name in names for part in ("--hardware", name)]
+        return shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
+
+    written = formulas(requests[0]) if formulas else ""
+    return _page(values, [(model, requests[0].model.title)], devices, line, written, opened, saved)
+
+
+def report_inputs(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Name, path and SHA-256 digest of the files that a report reads, by role; arguments and errors are those of `report`."""
+    files = [entry for request in _requests(model, hardware, options) for entry in request.inputs]
+    several = len(dict.fromkeys(hardware)) > 1
+    return {
+        f"{entry.role} {entry.name}" if several and entry.role == "hardware" else entry.role: {
+            "name": entry.name,
+            "path": entry.path,
+            "sha256": entry.sha256,
+        }
+        for entry in files
+    }
+
+
+def _requests(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> list[ResolvedRequest]:
+    """What a report is of, hardware by hardware."""
+    names, options = _sized(list(dict.fromkeys(hardware)), options)
+    query = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
+    return [prepare(model, name, **query) for name in names]
 
 
 def report_view(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> View:
@@ -77,8 +126,7 @@ def report_view(model: str, hardware: Sequence[str], options: Mapping[str, Any])
     if _is_still(options):
         return still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3)
     names, options = _sized(list(dict.fromkeys(hardware)), options)
-    request = prepare(model, names[0], **{**options, "output_len": options.get("output_len") or _OUTPUT_LEN})
-    return view(_values(request, model, list(dict.fromkeys(names)), options))
+    return view(_values(_requests(model, names[:1], options)[0], model, names, options))
 
 
 def _is_still(options: Mapping[str, Any]) -> bool:
@@ -131,14 +179,22 @@ def first_view(model: str, hardware: str) -> View:
     return view(_values(prepare(model, hardware, output_len=_OUTPUT_LEN), model, [hardware], {}))
 
 
-def calculator() -> str:
-    """The page on which any shipped model and hardware can be chosen, as a complete HTML document."""
+def calculator(opened: PageState = FIRST_STATE) -> str:
+    """The page on which any shipped model and hardware can be chosen, as a complete HTML document.
+
+    Args:
+        opened: what the controls are set to, where they have another state than the first.
+
+    Raises:
+        ValueError: a control cannot be set so.
+    """
     model, hardware = _CALCULATOR
     request = prepare(model, hardware, output_len=_OUTPUT_LEN)
     values = _values(request, model, [hardware], {})
     models = [(name, load_model(name)[0].title) for name in ids("models")]
     devices = [(name, load_hardware(name)[0].title) for name in ids("hardware")]
-    return _page(values, models, devices, shell_line(("roofline", "report", "--calculator", "--output", "calculator.html")), "")
+    line = shell_line(("roofline", "report", "--calculator", "--output", "calculator.html"))
+    return _page(values, models, devices, lambda values: line, "", opened, {"kind": "calculator", "name": ""})
 
 
 def _program() -> Program:
@@ -147,16 +203,27 @@ def _program() -> Program:
 
 
 def _page(
-    values: Values, models: Sequence[tuple[str, str]], hardware: Sequence[tuple[str, str]], line: str, formulas: str
+    values: Values,
+    models: Sequence[tuple[str, str]],
+    hardware: Sequence[tuple[str, str]],
+    line: Callable[[Values], str],
+    formulas: str,
+    opened: PageState,
+    saved: Mapping[str, Any],
 ) -> str:
     assume, engine = values["fixed"].get("assume"), values["fixed"].get("engine")
     script, data = translated(
         _program, lambda into: spec_data(into, [name for name, _ in models], [name for name, _ in hardware], assume, engine)
     )
     loaded = [load_model(name, assume if len(models) == 1 else None)[0] for name, _ in models]
-    controls = settings(values, max(model.max_position_embeddings for model in loaded), models, hardware)
-    first = view(values)
-    return live_page(first, controls, page_script(script), {"specs": data, "values": values}, line, formulas)
+    longest = max(model.max_position_embeddings for model in loaded)
+    controls = with_state(settings(values, longest, models, hardware), opened.state)
+    if opened.state:
+        values = {**values, **values_of(controls)}
+    return live_page(
+        view(values), controls, page_script(script), {"specs": data, "values": values}, line(values), formulas,
+        saved=saved, pinned=opened.pinned,
+    )  # fmt: skip
 
 
 def _values(request: ResolvedRequest, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:

@@ -70,7 +70,7 @@ def head(state: Solved) -> View:
         tiles=tiles(request, result),
         commands=(
             *start_commands(request, longest, largest_batch(result)),
-            Command(label="Reproduce in a terminal", text=_in_terminal(state.values)),
+            Command(label="Reproduce in a terminal", text=_in_terminal(state.values), repeats=True),
         ),
         sections=(),
         assumptions=assumptions(result),

@@ -64,7 +64,9 @@ def view(values: Values) -> View:
         fits=True,
         error="",
         tiles=operator_page.tiles(result),
-        commands=(Command(label="Reproduce in a terminal, with formulas", text=_in_terminal(query, values, shape)),),
+        commands=(
+            Command(label="Reproduce in a terminal, with formulas", text=_in_terminal(query, values, shape), repeats=True),
+        ),
         sections=tuple(sections),
         assumptions=operator_page.assumptions(result),
         not_modelled=operator_page.NOT_MODELLED,

@@ -21,7 +21,16 @@ from roofline.predict.operator_query import (
     operator_query,
 )
 from roofline.report.calculators import operator
-from roofline.report.controls import Control, choice_control, number_control, optional_control
+from roofline.report.controls import (
+    FIRST_STATE,
+    Control,
+    PageState,
+    choice_control,
+    number_control,
+    optional_control,
+    values_of,
+    with_state,
+)
 from roofline.report.figure import View
 from roofline.report.page import live_page
 from roofline.report.page_program import page_script, spec_classes, spec_data, view_program
@@ -52,11 +61,24 @@ class Calculator:
         program, specs = translated(self.program, lambda into: spec_data(into, self.models, self.hardware))
         return page_script(program), {"specs": specs, "values": {**self.values, "fixed": {}}}
 
-    def page(self) -> str:
-        """The page as a complete HTML document."""
+    def page(self, opened: PageState = FIRST_STATE) -> str:
+        """The page as a complete HTML document.
+
+        Args:
+            opened: what its controls are set to, where they have another state than the first.
+
+        Raises:
+            ValueError: a control cannot be set so.
+        """
         script, data = self.script()
+        controls = with_state(self.controls, opened.state)
+        values = {**self.values, **values_of(controls)}
         line = shell_line(("roofline", "report", self.name, "--calculator", "--output", f"{self.name}.html"))
-        return live_page(self.view(self.values), self.controls, script, data, line)
+        saved = {"kind": "calculator", "name": self.name}
+        return live_page(
+            self.view(values), controls, script, {**data, "values": {**values, "fixed": {}}}, line,
+            saved=saved, pinned=opened.pinned,
+        )  # fmt: skip
 
 
 def calculator(name: str) -> Calculator:
@@ -127,3 +149,5 @@ def _hardware(values: Values) -> Iterable[Control]:
 
 
 _MAKERS: dict[str, Callable[[], Calculator]] = {"op": _operator}
+CALCULATORS = tuple(_MAKERS)
+"""Calculators of single questions, by the name of the command that answers them too."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.formulas.javascript import translated
 from roofline.predict.engine_command import shell_line
 from roofline.report.cells import table, text_cell
-from roofline.report.controls import Control
+from roofline.report.controls import FIRST_STATE, Control, PageState, values_of, with_state
 from roofline.report.figure import Command, Figure, Section, Table, View
 from roofline.report.page import live_page, static_page
 from roofline.report.page_program import page_script, view_program
@@ -60,14 +60,27 @@ def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: s
     reproduce = line or shell_line(
         ("roofline", "report", "--from", "plan.json" if path is None else path.name, "--output", "plan.html")
     )
-    first = view(plan, first_values(plan))
-    settings = controls(plan) if plan.feasible else ()
+    return page_of(plan, reproduce)
+
+
+def page_of(plan: Planned, line: str, opened: PageState = FIRST_STATE) -> str:
+    """The page of a plan as a complete HTML document.
+
+    Args:
+        plan: what it shows.
+        line: the command that writes it again.
+        opened: what its controls are set to, where they have another state than the plan's.
+
+    Raises:
+        ValueError: a control cannot be set so.
+    """
+    settings = with_state(controls(plan) if plan.feasible else (), opened.state)
     if not settings:
-        return static_page(first, reproduce)
+        return static_page(view(plan, first_values(plan)), line)
     program, data = translated(_program, lambda into: {"page": into.encode(plan)})
     return live_page(
-        first, settings, page_script(program, _SCRIPTS), data, reproduce,
-        settings_title="What if",
+        view(plan, values_of(settings)), settings, page_script(program, _SCRIPTS), data, line,
+        settings_title="What if", saved={"kind": "plan"}, pinned=opened.pinned,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from roofline.formulas.javascript import translated
 from roofline.report import summary
 from roofline.report.answer import settings_line
 from roofline.report.cells import about_count, about_time, number_cell, share, text_cell, whole
-from roofline.report.controls import Control
+from roofline.report.controls import FIRST_STATE, Control, PageState, values_of, with_state
 from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
 from roofline.report.page import live_page, static_page
 from roofline.report.page_program import page_script, view_program
@@ -52,14 +52,28 @@ _NOT_MODELLED = (
 def simulation_page(result: Simulation, line: str) -> str:
     """The page of a simulation as a complete HTML document; `line` is the command that simulates the same."""
     page = page_data(result, line)
-    reproduce = f"{line} --output page.html"
+    return page_of(page, f"{line} --output page.html")
+
+
+def page_of(page: PageData, line: str, opened: PageState = FIRST_STATE) -> str:
+    """The page as a complete HTML document.
+
+    Args:
+        page: what it shows.
+        line: the command that writes it again.
+        opened: what its controls are set to, where they have another state than at first.
+
+    Raises:
+        ValueError: a control cannot be set so.
+    """
     if not page.curves:
-        return static_page(page.base, reproduce)
-    settings, first = controls(page), _first_view(page)
+        return static_page(page.base, line)
+    settings = with_state(controls(page), opened.state)
+    first = view(page, values_of(settings))
     program, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
-        first, settings, page_script(program, _SCRIPTS), data, reproduce,
-        settings_title="Objectives",
+        first, settings, page_script(program, _SCRIPTS), data, line,
+        settings_title="Objectives", saved={"kind": "simulation"}, pinned=opened.pinned,
     )  # fmt: skip
 
 
@@ -70,7 +84,7 @@ def first_view(result: Simulation, line: str = "") -> View:
 
 
 def _first_view(page: PageData) -> View:
-    return view(page, {control.key: control.value for control in controls(page)})
+    return view(page, values_of(controls(page)))
 
 
 def page_data(result: Simulation, line: str) -> PageData:

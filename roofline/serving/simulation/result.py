@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 CONFIDENCE = 0.95
+_OBJECTS = ("requests", "refusals", "assumptions")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -130,6 +131,7 @@ class Simulation(Displayed):
             "hardware": self.hardware,
             "deployment": self.deployment,
             "fits": self.fits,
+            "unfit": self.unfit,
             "workload": self.workload,
             "server": self.server,
             "requests": {
@@ -161,6 +163,28 @@ class Simulation(Displayed):
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
             ],
         }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Simulation:
+        """Return the simulation of which `to_dict` gave this.
+
+        Raises:
+            KeyError: a key is missing.
+            TypeError: a value is of another kind.
+        """
+        latencies = {name: Latency(**content[name]) for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s")}
+        plain = {entry.name: content[entry.name] for entry in fields(cls) if entry.name not in (*latencies, *_OBJECTS)}
+        counts = {name: count for name, count in content["requests"].items() if name != "unfinished"}
+        notes = tuple(Assumption(**note) for note in content["assumptions"])
+        return cls(
+            **{
+                **plain,
+                **latencies,
+                "requests": Requests(**counts),
+                "refusals": tuple(content["refusals"]),
+                "assumptions": notes,
+            }
+        )
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return JSON text of `to_dict`; no NaN and no infinity."""
