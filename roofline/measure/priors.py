@@ -28,7 +28,7 @@ from roofline.predict.efficiency.form import SHARES
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import prepare
 from roofline.specs.fit import Family, Fit, HeldOut
-from roofline.specs.library import fit_files, load_fit, load_hardware
+from roofline.specs.library import fit_files, load_fit, load_hardware, load_prior
 from roofline.specs.workload import Step, decode, prefill
 
 if TYPE_CHECKING:
@@ -224,13 +224,16 @@ def _solve(some: list[Sample]) -> tuple[dict[str, float], tuple[str, ...]]:
 
 
 def fit(today: date) -> Fit:
-    """The prior as a fit, of no accelerator."""
+    """The prior as a fit, of no accelerator; families of published speeds (`gemm/apple`) stay as they are in the file."""
+    shipped = load_prior()[0]
+    published = {key: family for key, family in shipped.families.items() if "/" in key and not key.endswith(OVER_HOST)}
     return Fit(
         schema_version=1,
         kind="fit",
         accelerator="any",
         backend="prior",
         fitted=today,
-        families=derive(samples()),
-        notes=("By roofline/measure/priors.py from the other fits. Held out: whole architectures.",),
+        sources=shipped.sources,
+        families=derive(samples()) | published,
+        notes=shipped.notes,
     )

@@ -234,8 +234,12 @@ def _prior_quality(fitted: Fitted) -> str:
     off = (
         "hosts differ by a factor of five"
         if held is None
-        else f"median error {percent(held.median_ape)} on architectures left out"
+        else f"median error {percent(held.median_ape)} on {'machines' if fitted.published else 'architectures'} left out"
     )
+    if fitted.published:
+        widen = values.get("widen")
+        work = f"; {widen:g} FLOP of the vector units for each widened weight" if widen else ""
+        return f"speeds of whole steps that were published for this vendor's machines: {shares}{work}; {off}"
     scaled = "compute" not in unknown and values["compute"] != fitted.family.parameters.get("compute")
     where = ", as elsewhere of the best product measured on a card" if scaled else ", as elsewhere"
     return f"nothing like it was measured on this vendor's hardware: {shares}{where}; {off}"

@@ -183,7 +183,7 @@ class BatchLimits(Displayed):
     """Why the whole decode step has no critical batch at the longest context; empty where it has one."""
     assumptions: tuple[Assumption, ...]
     estimate_basis: str | None = None
-    """What the estimates rest on: "measured", "transferred", "prior" or "given"; None without estimates."""
+    """What the estimates rest on: "measured", "transferred", "published", "prior" or "given"; None without estimates."""
     unfit: Analysis | None = None
     """The analysis of one sequence at the shortest context, where not even that fits: it says what would."""
 

@@ -155,7 +155,8 @@ class Phase(Costed):
     mbu: float | None
     operators: tuple[OperatorResult, ...]
     estimate_basis: str | None = None
-    """What the estimate rests on: "measured" on this card, "transferred" from another of the vendor, "prior" or "given"."""
+    """What the estimate rests on: "measured" on this card, "transferred" from another of the vendor, "published" speeds of its
+    machines, "prior" or "given"."""
 
     @property
     def pipeline_s(self) -> float | None:

@@ -213,7 +213,7 @@ def provenance(result: Described, basis: str | None) -> list[tuple[str, str]]:
 
     Args:
         result: of any command that prices a step.
-        basis: "measured", "transferred", "prior" or "given"; None where there is no estimate.
+        basis: "measured", "transferred", "published", "prior" or "given"; None where there is no estimate.
     """
     weights, cached = result.deployment["weight_dtype"], result.deployment["kv_dtype"]
     formats = f"{weights} weights and KV cache" if weights == cached else f"{weights} weights, {cached} KV cache"
@@ -271,7 +271,7 @@ def _basis(notes: Sequence[Assumption], basis: str, where: str) -> str:
     measured = [note.median_error for note in fits if note.median_error is not None]
     if basis == "measured" and fits and all(note.origin == "transferred" for note in fits):
         basis = "transferred"
-    if basis in ("given", "prior") or not measured:
+    if basis in ("given", "prior", "published") or not measured:
         return BASIS_TEXTS.get(basis, f"from kernels measured on {where}")
     backend = [str(note.value) for note in notes if note.name == "backend"][:1]
     others = sum(note.origin == "transferred" for note in fits)

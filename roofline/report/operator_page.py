@@ -198,7 +198,8 @@ def basis(result: OpResult) -> str:
     text = BASIS_TEXTS.get(result.estimate_basis, "from kernels measured on this accelerator")
     if result.estimate_basis == "given":
         return text
-    source = f" ({result.estimate_source})" if result.estimate_source and result.estimate_basis != "prior" else ""
+    named = result.estimate_source and result.estimate_basis not in ("prior", "published")
+    source = f" ({result.estimate_source})" if named else ""
     error = (
         "" if result.median_error is None else f"; median error {percent(result.median_error, 0)}".replace(" %", f"{NO_BREAK}%")
     )

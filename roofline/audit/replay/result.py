@@ -125,7 +125,7 @@ class Replay:
         server: the simulated server.
         unfitted: all requests, with step times of the hardware file.
         assumptions: what was assumed.
-        estimate_basis: what step times rest on: "measured", "transferred", "prior" or "given"; None of bounds.
+        estimate_basis: what step times rest on: "measured", "transferred", "published", "prior" or "given"; None of bounds.
         card: the fit: `peak_flops` (FLOP/s), `bandwidth` and, where the run determines it, `allreduce_bandwidth` (byte/s), what
             they replace, the run, model and tensor-parallel size that they belong to (`holds_for`), the `link` of
             tensor-parallel devices, on how many requests, and the error; None without a fit.

@@ -22,12 +22,14 @@ from roofline.predict.efficiency.kernels import Kernel, is_widened, kernel_famil
 from roofline.specs.fit import Allowance, Regime, Spread
 from roofline.specs.hardware import IN_A_SERVER
 
-Basis = Literal["measured", "transferred", "prior", "given"]
-"""What an estimate rests on: fits on this card, on another of the vendor, on what other cards reach, or the user's figures."""
-CERTAINTY: tuple[Basis, ...] = ("given", "prior", "transferred", "measured")
+Basis = Literal["measured", "transferred", "published", "prior", "given"]
+"""What an estimate rests on: fits on this card, on another of the vendor, published speeds of the vendor's machines, what other
+cards reach, or the user's figures."""
+CERTAINTY: tuple[Basis, ...] = ("given", "prior", "published", "transferred", "measured")
 """From what says least about a card to what says most."""
 BASIS_TEXTS = {
     "given": "from the given MFU and MBU",
+    "published": "from published speeds of this vendor's machines (llama.cpp); no kernels of it were measured",
     "prior": "from typical efficiencies of other vendors' accelerators; no accelerator of this vendor was measured",
     "transferred": "transferred from kernels measured on other accelerators",
 }
@@ -128,18 +130,22 @@ class Estimator:
         """Return what the estimate of kernels rests on: the least certain of what makes up a tenth of it or more."""
         if self.given is not None:
             return "given"
-        parts: dict[str, float] = {"prior": 0.0, "transferred": 0.0, "measured": 0.0}
+        parts: dict[str, float] = {"prior": 0.0, "published": 0.0, "transferred": 0.0, "measured": 0.0}
         for kernel in kernels:
             parts[self._basis(kernel)] += float(self.seconds(kernel) * kernel.repeat)
         total = sum(parts.values())
         if parts["prior"] > NOTABLE * total:
             return "prior"
+        if parts["published"] > NOTABLE * total:
+            return "published"
         return "transferred" if parts["transferred"] > NOTABLE * total else "measured"
 
     def _basis(self, kernel: Kernel) -> str:
         if self._given_bandwidth(kernel) is not None:
             return "measured"
         fitted = self.fitted(kernel)
+        if fitted is not None and fitted.published:
+            return "published"
         if fitted is None or fitted.origin in ("prior", "assumed"):
             return "prior"
         return "transferred" if fitted.origin == "transferred" or self.another_host(kernel, fitted) else "measured"
@@ -379,7 +385,8 @@ def weights_alone(op: str, fitted: Fitted, operators: Operators) -> tuple[float,
     with weights of 16 bits, as logarithms of factors; (0, 0) for other kernels, and where such products were measured.
     """
     first = next(iter(operators.values()))
-    if not (first.multiplies_weights and first.dtypes.weight_only) or is_widened(fitted.key):
+    seen = is_widened(fitted.key) or "widen" in fitted.values
+    if not (first.multiplies_weights and first.dtypes.weight_only) or seen:
         return 0.0, 0.0
     return WEIGHTS_ALONE.get(op, (0.0, 0.0))
 

@@ -52,8 +52,15 @@ class Fitted:
     same_architecture: bool = True
 
     @property
+    def published(self) -> bool:
+        """Return whether it is a prior of the vendor's own machines, from published speeds of whole steps."""
+        return self.origin == "prior" and "/" in self.key and not self.key.endswith(OVER_HOST)
+
+    @property
     def source(self) -> str:
         """Return accelerator, backend and family as text."""
+        if self.published:
+            return f"published speeds of steps: {self.key}"
         if self.origin == "prior":
             return f"no measurements: prior {self.key}"
         return f"{self.fit.accelerator} {self.fit.backend} {self.key}" if self.fit else f"typical {self.key}"
@@ -102,20 +109,23 @@ class Fits:
         return self._by_key[known]
 
     def _prior(self, key: str) -> Fitted | None:
-        """What kernels of the op reach on the cards that were measured, whosever; of PCIe, else of any link. Nothing measured
-        on an accelerator says anything about a processor."""
-        if self.hardware.accelerator.vendor == HOST:
+        """What published speeds of the vendor's machines say of the op; else what kernels reach on the cards that were
+        measured, whosever; of PCIe, else of any link. Nothing measured on an accelerator says anything about a processor."""
+        vendor = self.hardware.accelerator.vendor
+        if vendor == HOST:
             return None
         fit, read = load_prior()
         op = key.split("/", maxsplit=1)[0]
         of_link = op + OVER_HOST if key.endswith(OVER_HOST) else op
-        wanted = next((name for name in (of_link, op, *nearest(key)) if name in fit.families), None)
+        wanted = next((name for name in (f"{op}/{vendor}", of_link, op, *nearest(key)) if name in fit.families), None)
         if wanted is None:
             return None
         self.inputs[read.name] = read
         family = fit.families[wanted]
-        # memory of more bandwidth than any that was measured is kept busy by more bytes in flight, which wait as much less
-        faster = max(self.chip.bandwidth / family.range["bandwidth"][1], 1.0)
+        # memory of more bandwidth than any that was measured is kept busy by more bytes in flight, which wait as much less;
+        # what a call of a vendor's own machines waits for is its host
+        own = wanted == f"{op}/{vendor}"
+        faster = 1.0 if own else max(self.chip.bandwidth / family.range["bandwidth"][1], 1.0)
         values = {name: value / faster if name in ("launch", "wait") else value for name, value in family.parameters.items()}
         accelerator = self.hardware.accelerator
         # kernels reach a share of the best product; experts, at a third of the peak, are held up by other things than clocks

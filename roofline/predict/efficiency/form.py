@@ -247,6 +247,35 @@ SHARES = KernelForm(
 """The prior of what no fit is of: shares that kernels of measured cards reach. They say nothing of tiles or compute units."""
 
 
+def _widening_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    terms = _share_terms(operators, chip, conditions, values)
+    weights = sum(operator.parameters for operator in operators.values() if chip.widens(operator))
+    widen = values["widen"] * weights / chip.vector
+    slowest = maximum(maximum(terms["compute"], terms["memory"]), widen)
+    return {
+        "launch": terms["launch"],
+        "wait": terms["wait"],
+        "compute": terms["compute"],
+        "memory": terms["memory"],
+        "widen": widen,
+        "total": terms["launch"] + terms["wait"] + slowest,
+    }
+
+
+SHARES_WIDENING = KernelForm(
+    name="shares_widening",
+    ops=(),
+    about="as `shares`; the vector units that widen quantized weights may be the slowest",
+    parameters=(
+        *SHARES.parameters,
+        Parameter("widen", "FLOP", "work of the vector units for each weight that is widened", 20, 0, 200),
+    ),
+    terms=_widening_terms,
+    overlapping=("compute", "memory", "widen"),
+)
+"""Of a vendor whose products were timed in whole steps alone, some of them with quantized weights."""
+
+
 CEILINGS = KernelForm(
     name="ceilings",
     ops=(),

@@ -100,7 +100,7 @@ class Candidate:
         breaks_at: requests/s at which an objective is missed, or the replicas saturate.
         basis: "estimate" or "bound".
         notes: what a reader should know.
-        estimate_basis: what estimates rest on: "measured", "transferred", "prior" or "given"; None of bounds.
+        estimate_basis: what estimates rest on: "measured", "transferred", "published", "prior" or "given"; None of bounds.
     """
 
     hardware: str

@@ -357,7 +357,7 @@ class Preempted(Displayed):
     comparison: Comparison | None
     assumptions: tuple[Assumption, ...]
     estimate_basis: str | None = None
-    """What the estimate of recomputing rests on: "measured", "transferred", "prior" or "given"; None without one."""
+    """What the estimate of recomputing rests on: "measured", "transferred", "published", "prior", "given"; None without."""
     unfit: Analysis | None = None
 
     @property

@@ -106,7 +106,7 @@ class Simulation(Displayed):
     distributions: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most as long."""
     estimate_basis: str | None = None
-    """What step times rest on: "measured", "transferred", "prior" or "given"; None of bounds."""
+    """What step times rest on: "measured", "transferred", "published", "prior" or "given"; None of bounds."""
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     """A mean prompt (`prefill`) and a mean decode step (`decode`): batch, tokens, and seconds with interval (`time_s`)."""
     assumptions: tuple[Assumption, ...] = ()

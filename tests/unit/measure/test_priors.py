@@ -35,7 +35,8 @@ def test_the_shipped_prior_is_what_the_shipped_fits_give() -> None:
 
     Times, not shares: the loss has several minima that predict the same, and machines end in different ones.
     """
-    shipped, derived = load_prior()[0].families, priors.derive(samples())
+    derived = priors.derive(samples())
+    shipped = {op: family for op, family in load_prior()[0].families.items() if not op.endswith("/apple")}  # published speeds
     assert shipped.keys() == derived.keys()
     for op, family in derived.items():
         kernels_of_op = [sample for sample in samples() if sample.op == op]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from roofline.predict.efficiency.form import CEILINGS, SHARES, KernelForm
+from roofline.predict.efficiency.form import CEILINGS, SHARES, SHARES_WIDENING, KernelForm
 from roofline.predict.efficiency.forms import attention_decode, attention_prefill, gemm
 from roofline.predict.efficiency.forms.attention_decode import FLASH_2, FLASH_3, FLASH_3_WHOLE, MLA_DECODE, MULTI_BLOCK
 from roofline.predict.efficiency.forms.attention_prefill import ATTENTION_PREFILL, MLA_PREFILL
@@ -27,8 +27,9 @@ from roofline.registry import Registry
 FORMS: Registry[KernelForm] = Registry(
     "form",
     [
-        FLASH_3, FLASH_3_WHOLE, FLASH_2, MULTI_BLOCK, MLA_DECODE, ATTENTION_PREFILL, MLA_PREFILL, CEILINGS, SHARES, ALL_REDUCE,
-        COLLECTIVE, HOST_COPY, P2P, GEMM, GEMM_FP8, GEMM_FP8_CUTLASS, GEMM_FP8_BLOCK, GEMM_FP8_BLOCK_SWAPPED, MOE, STREAMING,
+        FLASH_3, FLASH_3_WHOLE, FLASH_2, MULTI_BLOCK, MLA_DECODE, ATTENTION_PREFILL, MLA_PREFILL, CEILINGS, SHARES,
+        SHARES_WIDENING, ALL_REDUCE, COLLECTIVE, HOST_COPY, P2P, GEMM, GEMM_FP8, GEMM_FP8_CUTLASS, GEMM_FP8_BLOCK,
+        GEMM_FP8_BLOCK_SWAPPED, MOE, STREAMING,
     ],
     group="roofline.forms",
     accepts=KernelForm,
