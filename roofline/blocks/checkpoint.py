@@ -180,6 +180,8 @@ def _places(layer: LayerType) -> list[str]:
     blocks = [name for name, block in (("mixer", layer.mixer), ("mlp", layer.mlp)) if block is not None]
     if layer.parallel:
         return ["parallel.mixer", "parallel.mlp"] if layer.parallel_norms == len(blocks) else ["parallel"]
+    if layer.norms == "pre_and_after_mlp":
+        return ["pre.before_mixer", "both.before_mlp", "both.after_mlp"]
     kinds = {"pre": ("before",), "post": ("after",), "both": ("before", "after")}[layer.norms]
     return [f"{layer.norms}.{kind}_{name}" for name in blocks for kind in kinds]
 

@@ -230,7 +230,9 @@ class GroupedQueryAttention(MixerBlock):
         """Names, shapes and roles, as published checkpoints have them."""
         n_q, n_kv, d = self.num_attention_heads, self.num_key_value_heads, self.head_dim
         d_v = self.v_head_dim or d
-        inputs: list[tuple[str, int]] = [("q", n_q * (d + d_v if self.output_gate == "elementwise" else d))]  # gates beside it
+        inputs: list[tuple[str, int]] = [("q", n_q * d)]
+        if self.output_gate == "elementwise":
+            inputs.append(("q_gate", n_q * d_v))
         if not self.kv_shared:
             inputs += [("k", n_kv * d)] + ([] if self.attention_k_eq_v else [("v", n_kv * d_v)])
         for name, rows in inputs:

@@ -39,8 +39,9 @@ class LayerType(Spec):
 
     mixer: Mixer | None = Field(default=None, description="attention; none: the layer has no token mixer")
     mlp: FeedForward | None = Field(default=None, description="feed-forward block; none: the layer has none")
-    norms: Literal["pre", "post", "both"] = Field(
-        default="pre", description="before each block (or after its sum with the stream), after it alone, or both"
+    norms: Literal["pre", "post", "both", "pre_and_after_mlp"] = Field(
+        default="pre",
+        description="before each block (or after its sum with the stream), after it alone, both, or both of the mlp alone",
     )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")

@@ -264,7 +264,7 @@ class _Builder:
             operators |= self._inside(on_device)
             if not layer.parallel:
                 operators |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
-            if layer.norms != "pre":
+            if layer.norms in ("post", "both") or (layer.norms == "pre_and_after_mlp" and position == len(blocks) - 1):
                 operators[f"{path}/post_norm"] = self._norm(self.stream_tokens)
             if layer.norms == "post":
                 operators[f"{path}/add"] = self._add()

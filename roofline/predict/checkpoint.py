@@ -30,7 +30,9 @@ _NOT_LANGUAGE = {
         r"inv_freq$|\.(masked_bias|position_ids|slope_rate|layer_scalar|tid2eid)$|\.attn(\.attention)?\.bias$|\.attention\.bias$"
         r"|_decay$|rotary_emb\.|act_fn\.(beta|eps)$|_extra_state$"
     ),
-    "router corrections": re.compile(r"(?<!moe_statics\.)e_score_correction_bias$|\.router_bias$|\.ffn\.gate\.bias$"),
+    "router corrections": re.compile(
+        r"(?<!moe_statics\.)(?<!mlp\.experts\.)e_score_correction_bias$|\.router_bias$|\.ffn\.gate\.bias$|\.expert_bias$"
+    ),
 }
 _LAYER = re.compile(r"^(.*?)(?P<list>layers|h|blocks)\.(?P<index>\d+)\.")
 # What is stored with the weights of a quantised module, behind its name.
@@ -96,7 +98,10 @@ class _Matching:
     def __init__(self, model: Model, precision: Precision, checkpoint: Checkpoint, wanted: list[Tensor] | None) -> None:
         self.model, self.precision, self.checkpoint = model, precision, checkpoint
         self.known = wanted is not None
-        self.separate = {name: what for name in checkpoint.tensors if (what := _not_language(name, model)) is not None}
+        named = {tensor.name for tensor in wanted or []}
+        self.separate = {
+            name: what for name in checkpoint.tensors if name not in named and (what := _not_language(name, model)) is not None
+        }
         left = {name for name in checkpoint.tensors if name not in self.separate}
         self.matched: list[tuple[Tensor, str]] = []
         self.packed: list[tuple[Tensor, str]] = []

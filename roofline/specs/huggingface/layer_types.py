@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from roofline.specs.huggingface.config import REQUIRED, Config
-from roofline.specs.huggingface.draft import Section
+from roofline.specs.huggingface.draft import Layer, Section
 from roofline.specs.huggingface.sections import gated_mlp
 
 # The words of `layer_types` and `mlp_layer_types`, and what a layer of that kind is called here.
@@ -61,6 +61,30 @@ def sparse_after(config: Config, count: int, key: str = "first_k_dense_replace")
     """SPARSE or DENSE for each layer: the first are dense, as many as `key` says, and all others are mixtures of experts."""
     first = config.whole(key, low=0)
     return [DENSE if index < first else SPARSE for index in range(count)]
+
+
+def listed_blocks(config: Config, count: int, rule: Callable[[], list[str]]) -> list[str]:
+    """SPARSE or DENSE for each layer: `mlp_layer_types`, or for a config without them the rule of the class."""
+    listed = config.words("mlp_layer_types", count, (DENSE, SPARSE), default=None)
+    return rule() if listed is None else list(listed)
+
+
+def by_kind_and_block(
+    kinds: list[str], blocks: list[str], mixers: dict[str, Section], feeds: dict[str, Section | None], **rest: Any
+) -> list[Layer]:
+    """Layers that differ in the kind of their mixer and in what works on each token.
+
+    Args:
+        kinds: words of `layer_types`, one per layer.
+        blocks: SPARSE or DENSE, one per layer.
+        mixers: sections by kind.
+        feeds: sections by SPARSE and DENSE.
+        rest: further keys of a layer type, such as `norms`.
+    """
+    return [
+        Layer(name, mixers[kind], feeds[block], dict(rest))
+        for name, kind, block in zip(layer_names(kinds, blocks), kinds, blocks, strict=True)
+    ]
 
 
 def dense_block(config: Config, blocks: list[str], key: str = "intermediate_size") -> Section | None:

@@ -67,6 +67,7 @@ LLAMA: Names = {
     **_all("self_attn.", attention_q="q_proj", attention_k="k_proj", attention_v="v_proj", attention_o="o_proj"),
     **_all("self_attn.", attention_gate="g_proj", attention_q_norm="q_norm", attention_k_norm="k_norm"),
     "attention.sinks": _bare("self_attn.sinks"),
+    "attention.q_gate": "self_attn.q_proj",
     **_all("self_attn.", mla_q="q_proj", mla_q_a="q_a_proj", mla_q_a_norm="q_a_layernorm", mla_q_b="q_b_proj"),
     **_all("self_attn.", mla_kv_a="kv_a_proj_with_mqa", mla_kv_a_norm="kv_a_layernorm", mla_kv_b="kv_b_proj"),
     **_all("self_attn.", mla_gate="g_proj", mla_o="o_proj"),
@@ -310,10 +311,32 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
             "exaone4", "gemma", "gemma2", "gemma3_text", "glm4_moe", "glm4_moe_lite", "glm4v_moe_text",
             "glm_moe_dsa", "granite", "internlm", "internlm3", "mimo", "minicpm", "ministral", "mistral", "nemotron",
             "nemotron-nas", "olmo", "olmo2", "olmo3", "qwen2", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_vl_text", "seed_oss",
-            "smollm3",
+            "smollm3", "cohere2_moe", "cwm", "exaone_moe", "flex_olmo", "granite_swa", "helium", "jais2", "mellum",
+            "minicpm3", "olmoe", "solar_open", "youtu",
         ),
         ({},),
     ),
+    "afmoe": (
+        {"attention.q_gate": "self_attn.gate_proj", "router": TensorName("mlp.router.gate", bias="mlp.expert_bias"),
+         "norm.both.before_mlp": "pre_mlp_layernorm", "norm.both.after_mlp": "post_mlp_layernorm"},
+    ),
+    "laguna": (
+        {**_SHARED_EXPERT, "attention.q_gate": "self_attn.g_proj",
+         "router": TensorName("mlp.gate", bias="mlp.experts.e_score_correction_bias")},
+    ),
+    "hy_v3": (
+        {"router": "mlp.router.gate",
+         **_all("mlp.shared_mlp.", shared_gate="gate_proj", shared_up="up_proj", shared_down="down_proj")},
+    ),
+    "hyperclovax": (
+        {"norm.both.after_mixer": "post_norm1", "norm.both.before_mlp": "post_attention_layernorm",
+         "norm.both.after_mlp": "post_norm2"},
+    ),
+    "granitemoe_swa": (
+        {**_GRANITE_EXPERTS, **_stacked("block_sparse_moe.experts"), "router": "block_sparse_moe.router"},
+    ),
+    "axk1": ({"norm.both.before_mlp": "post_attention_layernorm", "norm.both.after_mlp": "post_mlp_layernorm"},),
+    "mistral4": (_stacked("mlp.experts"), _EACH),
     "apertus": (
         {"norm.pre.before_mixer": "attention_layernorm", "norm.pre.before_mlp": "feedforward_layernorm",
          "mlp.activation_0": _bare("mlp.act_fn.alpha_p"), "mlp.activation_1": _bare("mlp.act_fn.alpha_n")},

@@ -263,7 +263,7 @@ def mtp(config: Config, *names: str) -> None:
 _KINDS = {"dense": "dense", "sparse": "moe"}
 
 
-def mla(config: Config, *, biases: bool = True, **keys: object) -> Section:
+def mla(config: Config, *, biases: bool = True, any_share: bool = False, **keys: object) -> Section:
     """The section of multi-head latent attention (`kind: mla`).
 
     There are no KV heads: the latent is cached, whatever num_key_value_heads and head_dim are.
@@ -271,10 +271,12 @@ def mla(config: Config, *, biases: bool = True, **keys: object) -> Section:
     Args:
         config: of the model.
         biases: whether the family's class reads `attention_bias`.
+        any_share: whether the caller has looked at `partial_rotary_factor`.
         keys: further keys of the section.
     """
     config.harmless("num_key_value_heads", "head_dim", "qk_head_dim")
-    config.only("partial_rotary_factor", 1, "what is rotated is qk_rope_head_dim, all of it")
+    if not any_share:
+        config.only("partial_rotary_factor", 1, "what is rotated is qk_rope_head_dim, all of it")
     biased = config.flag("attention_bias", default=False) if biases else False
     return {
         "kind": "mla",
@@ -283,7 +285,7 @@ def mla(config: Config, *, biases: bool = True, **keys: object) -> Section:
         "kv_lora_rank": config.whole("kv_lora_rank"),
         "qk_nope_head_dim": config.whole("qk_nope_head_dim"),
         "qk_rope_head_dim": config.whole("qk_rope_head_dim"),
-        "v_head_dim": config.whole("v_head_dim"),
+        **({} if "v_head_dim" in keys else {"v_head_dim": config.whole("v_head_dim")}),
         **without_absent(attention_bias=biased, **keys),
     }
 

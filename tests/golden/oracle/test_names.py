@@ -14,6 +14,7 @@ from golden.oracle import (
     test_llama,
     test_modern_experts,
     test_modern_hybrids,
+    test_newer_families,
     test_qwen,
     test_recurrent,
 )
@@ -45,6 +46,7 @@ CONFIGS: dict[str, Config] = {
     **test_gemma.SMALL,
     **test_modern_experts.SMALL,
     **test_modern_hybrids.SMALL,
+    **{name: keys for name, keys in test_newer_families.SMALL.items() if keys["model_type"] in BY_FAMILY},
     **test_qwen.SMALL,
     **{
         name: {"model_type": model_type, **module.BASES[model_type], **changes}
@@ -54,11 +56,12 @@ CONFIGS: dict[str, Config] = {
 }
 # Stored, and no parameters: corrections of routers, scales that are 1, tables that are made anew.
 _BUFFERS = re.compile(
-    r"(?<!moe_statics\.)e_score_correction_bias|layer_scalar|tid2eid|_decay$|slope_rate|ffn\.gate\.bias|act_fn\.(beta|eps)"
+    r"(?<!moe_statics\.)(?<!mlp\.experts\.)e_score_correction_bias|layer_scalar|tid2eid|_decay$|slope_rate|ffn\.gate\.bias|act_fn\.(beta|eps)"
 )
 # What transformers writes under another name than the authors did.
 _WRITTEN: dict[str, tuple[tuple[str, str], ...]] = {
     "deepseek_v4": ((r"^model\.", ""), (r"^hc_head\.hc_", "hc_head_"), (r"^embed_tokens", "embed")),
+    "hy_v3": ((r"mlp\.expert_bias", "mlp.gate.e_score_correction_bias"),),
     "kimi_linear": ((r"block_sparse_moe\.(gate_proj|up_proj|down_proj)", r"mlp.\1"),),  # dense layers
 }
 
@@ -81,7 +84,7 @@ def test_names_and_shapes(name: str) -> None:
     wanted = {
         _published(model.family, tensor): shape
         for tensor, shape in stored_by_transformers(CONFIGS[name]).items()
-        if not _BUFFERS.search(tensor)
+        if not _BUFFERS.search(_published(model.family, tensor))
     }
     ways = [{tensor.name: tensor.shape for tensor in tensors(model, way)} for way in names(model.family)]
     found = min(ways, key=lambda way: len(way.keys() ^ wanted.keys()))

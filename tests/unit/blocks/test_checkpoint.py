@@ -116,11 +116,15 @@ def test_roles_are_those_that_operators_ask_for(name: str, monkeypatch: pytest.M
     assert {weight.role for weight in weights if weight.role} <= asked
 
 
+# transformers 5.23 writes their delta layers otherwise than it builds them, or has no class of theirs.
+UNNAMED = {"olmo_hybrid"}
+
+
 def test_families_are_known() -> None:
-    """Every family whose configs are read has names; a new one wants them too."""
+    """Every family whose configs are read has names, but for those of which nothing says how checkpoints are written."""
     refused = {entry.name for entry in families().values() if entry.read.__module__.endswith(".refused")}
     registered = {entry.name for entry in families().values()}
-    assert set(BY_FAMILY) == registered - refused
+    assert set(BY_FAMILY) == registered - refused - UNNAMED
 
 
 def test_a_block_of_another_family() -> None:

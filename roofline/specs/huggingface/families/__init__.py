@@ -8,29 +8,63 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.registry import Registry
+from roofline.specs.huggingface.families.afmoe import afmoe, laguna
 from roofline.specs.huggingface.families.apertus import apertus
 from roofline.specs.huggingface.families.baichuan import baichuan
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.families.bloom import bloom
-from roofline.specs.huggingface.families.cohere import cohere, cohere2
+from roofline.specs.huggingface.families.cohere import cohere, cohere2, cohere2_moe
 from roofline.specs.huggingface.families.dbrx import dbrx
-from roofline.specs.huggingface.families.deepseek import deepseek_v2, deepseek_v3, deepseek_v32, glm_moe_dsa
+from roofline.specs.huggingface.families.deepseek import (
+    axk1,
+    deepseek_v2,
+    deepseek_v3,
+    deepseek_v32,
+    glm_moe_dsa,
+    mistral4,
+    youtu,
+)
 from roofline.specs.huggingface.families.deepseek_v4 import deepseek_v4
 from roofline.specs.huggingface.families.dots1 import dots1
 from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe
-from roofline.specs.huggingface.families.exaone4 import exaone4
+from roofline.specs.huggingface.families.exaone4 import exaone4, exaone_moe
 from roofline.specs.huggingface.families.falcon import falcon
 from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3
 from roofline.specs.huggingface.families.gemma4 import gemma4
-from roofline.specs.huggingface.families.glm import glm, glm4, glm4_moe, glm4_moe_lite, glm4v, glm4v_moe
+from roofline.specs.huggingface.families.glm import (
+    glm,
+    glm4,
+    glm4_moe,
+    glm4_moe_lite,
+    glm4v,
+    glm4v_moe,
+    solar_open,
+)
 from roofline.specs.huggingface.families.gpt import gpt2, gpt_bigcode, gpt_neo, gpt_neox, gptj
 from roofline.specs.huggingface.families.gpt_oss import gpt_oss
-from roofline.specs.huggingface.families.granite import granite, granitemoe, granitemoehybrid, granitemoeshared
-from roofline.specs.huggingface.families.hunyuan import hunyuan_dense, hunyuan_moe
+from roofline.specs.huggingface.families.granite import (
+    granite,
+    granite_swa,
+    granitemoe,
+    granitemoe_swa,
+    granitemoehybrid,
+    granitemoeshared,
+    hyperclovax,
+)
+from roofline.specs.huggingface.families.hunyuan import hunyuan_dense, hunyuan_moe, hy_v3
 from roofline.specs.huggingface.families.internlm import internlm, internlm2, internlm3
 from roofline.specs.huggingface.families.jamba import jamba
 from roofline.specs.huggingface.families.kimi_linear import kimi_linear
-from roofline.specs.huggingface.families.llama import arcee, llama, minicpm, seed_oss
+from roofline.specs.huggingface.families.llama import (
+    arcee,
+    cwm,
+    helium,
+    jais2,
+    llama,
+    minicpm,
+    minicpm3,
+    seed_oss,
+)
 from roofline.specs.huggingface.families.llama4 import llama4
 from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
@@ -38,11 +72,11 @@ from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
 from roofline.specs.huggingface.families.mistral import ministral, mistral, mixtral
 from roofline.specs.huggingface.families.mpt import mpt
 from roofline.specs.huggingface.families.nemotron import nemotron, nemotron_h, nemotron_nas
-from roofline.specs.huggingface.families.olmo import olmo, olmo2, olmo3
+from roofline.specs.huggingface.families.olmo import flex_olmo, olmo, olmo2, olmo3, olmo_hybrid, olmoe
 from roofline.specs.huggingface.families.opt import opt
 from roofline.specs.huggingface.families.phi import phi, phi3, phimoe
 from roofline.specs.huggingface.families.qwen2 import mimo, qwen2, qwen2_moe, qwen2_vl
-from roofline.specs.huggingface.families.qwen3 import qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
+from roofline.specs.huggingface.families.qwen3 import mellum, qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
 from roofline.specs.huggingface.families.qwen3_next import qwen3_5, qwen3_5_moe, qwen3_next
 from roofline.specs.huggingface.families.refused import (
     falcon_h1,
@@ -62,6 +96,8 @@ from roofline.specs.huggingface.families.step3p5 import step3p5
 FAMILIES: Registry[Family] = Registry(
     "family",
     (
+        afmoe, axk1, cohere2_moe, cwm, exaone_moe, flex_olmo, granite_swa, granitemoe_swa, helium, hy_v3, hyperclovax, jais2,
+        laguna, mellum, minicpm3, mistral4, olmo_hybrid, olmoe, solar_open, youtu,
         apertus, arcee, baichuan, bamba, bloom, cohere, cohere2, dbrx, deepseek_v2, deepseek_v3, deepseek_v32,
         deepseek_v4, dots1, ernie4_5, ernie4_5_moe, exaone4, falcon, falcon_h1, falcon_mamba, gemma, gemma2, gemma3,
         gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v_moe, glm4v, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neo,

@@ -1,4 +1,5 @@
-"""Cohere (Command R, Command R+, Aya) and Cohere 2 (Command R7B, Command A): both blocks side by side under one norm.
+"""Cohere (Command R, Command R+, Aya) and Cohere 2 (Command R7B, Command A, with experts too): both blocks side by side under
+one norm.
 
 In Cohere 2 three of four layers have a sliding window and rotated heads, and every fourth has neither.
 """
@@ -8,8 +9,31 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.layer_types import SLIDING, last_of_each, layer_names, window_key, window_width
-from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, model_keys, written_before
+from roofline.specs.huggingface.layer_types import (
+    DENSE,
+    FULL,
+    SLIDING,
+    SPARSE,
+    attention_kinds,
+    dense_block,
+    last_of_each,
+    layer_names,
+    listed_blocks,
+    window_key,
+    window_width,
+    windows,
+)
+from roofline.specs.huggingface.sections import (
+    experts_of,
+    explicit_kv_heads,
+    gated_mlp,
+    gqa,
+    heads,
+    layers_of,
+    model_keys,
+    moe,
+    written_before,
+)
 
 LAYERNORM = {"function": "layernorm"}  # without biases
 
@@ -67,6 +91,50 @@ def cohere2(config: Config) -> Draft:
         )
         for name, kind in zip(layer_names(kinds), kinds, strict=True)
     ]  # fmt: skip
+    return Draft(layers, keys)
+
+
+@family("cohere2_moe", architectures=("Cohere2MoeForCausalLM",), source=transformers("cohere2_moe"))
+def cohere2_moe(config: Config) -> Draft:
+    """Reads `cohere2_moe` configs: Cohere 2 with experts, each `intermediate_size` wide, after some dense layers.
+
+    The first, dense layers may have a rhythm of windows of their own; norms are RMSNorms where `rms_norm_eps` is given.
+    """
+    count = layers_of(config)
+    dense = config.whole("first_k_dense_replace", default=0, low=0)
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config), head_dim=128)
+    biased = config.flag("attention_bias")
+    rhythms = [
+        config.whole("prefix_dense_sliding_window_pattern", default=1),
+        config.whole("sliding_window_pattern", default=4),
+    ]
+
+    def rule(index: int) -> str:
+        place, every = (index, rhythms[0]) if index < dense else (index - dense, rhythms[1])
+        return SLIDING if (place + 1) % every else FULL
+
+    kinds = attention_kinds(config, count, (FULL, SLIDING), rule)
+    blocks = listed_blocks(config, count, lambda: [DENSE] * dense + [SPARSE] * (count - dense))
+    norm = {} if config.raw("rms_norm_eps") is not None else {"norm": LAYERNORM}
+    keys = {**model_keys(config, tie=True, **norm), **longest(config)}
+    config.harmless("shared_expert_combination_strategy", "expert_selection_fn")
+    config.off("use_qk_norm")
+    experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
+    width = config.whole("intermediate_size")
+    shared = width * config.whole("num_shared_experts", default=0, low=0)
+    sparse = moe(experts, top_k, width, shared_intermediate_size=shared)
+    feeds = {DENSE: dense_block(config, blocks, "prefix_dense_intermediate_size"), SPARSE: sparse}
+
+    def mixer(window: int | None, block: str) -> Section:
+        rotated = window is not None or (block == DENSE and rhythms[0] == 1)
+        return gqa(
+            n_q, n_kv, head_dim, sliding_window=window, rotary_dim=None if rotated else 0, qkv_bias=biased, o_bias=biased
+        )
+
+    layers = [
+        Layer(name, mixer(window, block), feeds[block], {"parallel": True})
+        for name, window, block in zip(layer_names(kinds, blocks), windows(config, kinds), blocks, strict=True)
+    ]
     return Draft(layers, keys)
 
 

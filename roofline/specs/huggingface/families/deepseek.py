@@ -12,6 +12,7 @@ from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.sections import (
     correction_biases,
     dense_and_moe,
+    gated_mlp,
     kinds_of_mlp,
     layers_of,
     listed_kinds_of_mlp,
@@ -46,6 +47,43 @@ def deepseek_v3(config: Config) -> Draft:
     layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
     return Draft(layers, model_keys(config, **correction_biases(layers)))
+
+
+@family("axk1", types=("AXK1",), architectures=("AXK1ForCausalLM",), source=transformers("axk1"))
+def axk1(config: Config) -> Draft:
+    """Reads `axk1` configs: DeepSeek-V3 with a norm behind the experts."""
+    count = layers_of(config)
+    if not (config.has("first_k_dense_replace") or config.has("mlp_layer_types")):
+        config.whole("first_k_dense_replace", low=0)
+    mixer = mla(config)
+    if "q_lora_rank" not in mixer:
+        config.refuse("q_lora_rank", "the class compresses queries")
+    layers = [
+        Layer(layer.name, layer.mixer, layer.mlp, {"norms": "pre_and_after_mlp"} if layer.name == "moe" else {})
+        for layer in dense_and_moe(config, listed_kinds_of_mlp(config, count), [mixer] * count)
+    ]
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    return Draft(layers, model_keys(config, **correction_biases(layers)))
+
+
+@family("youtu", architectures=("YoutuForCausalLM",), source=transformers("youtu"))
+def youtu(config: Config) -> Draft:
+    """Reads `youtu` configs: DeepSeek's latent attention with a dense feed-forward block in every layer."""
+    config.off("mlp_bias")
+    layer = Layer("decoder", mla(config), gated_mlp(config.whole("intermediate_size")))
+    return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("mistral4", architectures=("Mistral4ForCausalLM",), source=transformers("mistral4"))
+def mistral4(config: Config) -> Draft:
+    """Reads `mistral4` configs: DeepSeek-V2's latent attention and experts; the router has no correction."""
+    count = layers_of(config)
+    share = config.fraction("partial_rotary_factor", default=None)
+    sizes = {name: config.whole(name) for name in ("qk_rope_head_dim", "qk_nope_head_dim")}
+    if share not in (None, 1) and share * sum(sizes.values()) != sizes["qk_rope_head_dim"]:
+        config.refuse("partial_rotary_factor", "what is rotated is qk_rope_head_dim, all of it")
+    layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config, any_share=True)] * count)
+    return Draft(layers, model_keys(config))
 
 
 _LETTERS = {"F": "full", "S": "shared"}

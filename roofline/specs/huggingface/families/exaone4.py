@@ -1,20 +1,37 @@
-"""EXAONE 4: norms after the blocks and of each head's queries and keys; in the large model windows on most layers."""
+"""EXAONE 4: norms after the blocks and of each head's queries and keys; in the large model windows on most layers. K-EXAONE
+has its attention with norms before the blocks, and experts."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
-from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import (
+    DENSE,
     FULL,
     SLIDING,
+    SPARSE,
     attention_kinds,
+    by_kind_and_block,
+    dense_block,
     last_of_each,
     layer_names,
+    listed_blocks,
+    sparse_after,
     window_key,
     window_width,
 )
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys
+from roofline.specs.huggingface.sections import (
+    correction_biases,
+    experts_of,
+    gated_mlp,
+    gqa,
+    heads,
+    layers_of,
+    model_keys,
+    moe,
+    mtp,
+)
 
 
 @family("exaone4", architectures=("Exaone4ForCausalLM",), source=transformers("exaone4"))
@@ -39,6 +56,32 @@ def exaone4(config: Config) -> Draft:
         for name, kind in zip(layer_names(kinds), kinds, strict=True)
     ]  # fmt: skip
     return Draft(layers, keys)
+
+
+@family("exaone_moe", architectures=("ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"), source=transformers("exaone_moe"))
+def exaone_moe(config: Config) -> Draft:
+    """Reads `exaone_moe` configs: as in EXAONE 4 the layers with a window alone are rotated, where there is a window."""
+    count = layers_of(config)
+    n_q, n_kv, head_dim = heads(config)
+    keys = model_keys(config)
+    width = window_width(config, keys["max_position_embeddings"])
+    hybrid = config.data.get("sliding_window") is not None
+    kinds = _kinds(config, count, hybrid)
+    blocks = listed_blocks(config, count, lambda: sparse_after(config, count))
+    config.harmless("first_k_dense_replace", "first_last_k_dense_replace")
+    config.only("is_moe_layer", [block == SPARSE for block in blocks], "other layers than mlp_layer_types have experts")
+    mtp(config, "num_nextn_predict_layers")
+
+    def mixer(kind: str) -> Section:
+        unrotated = 0 if hybrid and kind == FULL else None
+        return gqa(n_q, n_kv, head_dim, **window_key(kind, width), rotary_dim=unrotated, qk_norm="head")
+
+    experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
+    inner = config.whole("moe_intermediate_size")
+    sparse = moe(experts, top_k, inner, shared_intermediate_size=inner * config.whole("num_shared_experts"))
+    feeds = {DENSE: dense_block(config, blocks), SPARSE: sparse}
+    layers = by_kind_and_block(kinds, blocks, {kind: mixer(kind) for kind in kinds}, feeds)
+    return Draft(layers, {**keys, **correction_biases(layers)})
 
 
 def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:

@@ -1,13 +1,12 @@
 """GLM-4, GLM-4-0414 and GLM-4.5 to 4.7, and the language models of GLM-4.1V to 4.6V: half of each head is rotated.
-GLM-4.7-Flash
-has DeepSeek-V3's attention and experts, at other widths."""
+GLM-4.7-Flash has DeepSeek-V3's attention and experts, at other widths."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.layer_types import DENSE, SPARSE, dense_block, layer_names, sparse_after
+from roofline.specs.huggingface.layer_types import DENSE, dense_block, layer_names, sparse_after
 from roofline.specs.huggingface.sections import (
     correction_biases,
     dense_and_moe,
@@ -54,6 +53,18 @@ def glm4_moe(config: Config) -> Draft:
     return _sparse(config, {**_attention(config, config.flag("attention_bias")), **normed})
 
 
+@family("solar_open", architectures=("SolarOpenForCausalLM",), source=transformers("solar_open"))
+def solar_open(config: Config) -> Draft:
+    """Reads `solar_open` configs: GLM-4.5's experts in every layer, and heads that are rotated as a whole."""
+    config.off("use_qk_norm", "first_k_dense_replace", "num_nextn_predict_layers")
+    config.harmless("intermediate_size")
+    count = layers_of(config)
+    n_q, n_kv, width = heads(config, head_dim=config.whole("head_dim"))
+    mixer = gqa(n_q, n_kv, width, qkv_bias=config.flag("attention_bias"), **rotary(config, width))
+    layers = [Layer("decoder", mixer, _experts(config))] * count
+    return Draft(layers, model_keys(config, **correction_biases(layers)))
+
+
 @family("glm4v_moe_text", architectures=("Glm4vMoeForConditionalGeneration",), source=transformers("glm4v_moe"))
 def glm4v_moe(config: Config) -> Draft:
     """Reads `glm4v_moe_text` configs: GLM-4.5-Air without norms of queries and keys."""
@@ -76,15 +87,18 @@ def _dense(config: Config, mixer: Section, **rest: str) -> Draft:
 def _sparse(config: Config, mixer: Section) -> Draft:
     count = layers_of(config)
     blocks = sparse_after(config, count)
-    experts, top_k = experts_of(config, ("n_routed_experts", "num_local_experts"))
-    width = config.whole("moe_intermediate_size")
-    sparse = moe(experts, top_k, width, shared_intermediate_size=width * config.whole("n_shared_experts"))
-    dense = dense_block(config, blocks)
+    sparse, dense = _experts(config), dense_block(config, blocks)
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
     layers = [
         Layer(name, mixer, dense if block == DENSE else sparse) for name, block in zip(layer_names(blocks), blocks, strict=True)
     ]
-    return Draft(layers, model_keys(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
+    return Draft(layers, model_keys(config, **correction_biases(layers)))
+
+
+def _experts(config: Config) -> Section:
+    experts, top_k = experts_of(config, ("n_routed_experts", "num_local_experts"))
+    width = config.whole("moe_intermediate_size")
+    return moe(experts, top_k, width, shared_intermediate_size=width * config.whole("n_shared_experts"))
 
 
 @family("glm4_moe_lite", architectures=("Glm4MoeLiteForCausalLM",), source=transformers("glm4_moe_lite"))

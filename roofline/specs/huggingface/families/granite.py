@@ -1,11 +1,13 @@
-"""Granite 3 (dense, with experts, and with experts and a shared one) and Granite 4 (Mamba-2 or attention, then experts
-beside a shared MLP, or that MLP alone). The multipliers change no count."""
+"""Granite 3 (dense, with experts, and with experts and a shared one), the same with windows and attention sinks, and
+Granite 4 (Mamba-2 or attention, then experts beside a shared MLP, or that MLP alone). HyperCLOVA X is Granite 3 with norms
+after the blocks too. The multipliers change no count."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
 from roofline.specs.huggingface.sections import (
     KEYS_OF_BAMBA,
     experts_of,
@@ -49,6 +51,57 @@ def _decoder(config: Config, feed: Section) -> Draft:
     biased = config.flag("attention_bias")
     layer = Layer("decoder", gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased), feed)
     return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("hyperclovax", architectures=("HyperCLOVAXForCausalLM",), source=transformers("hyperclovax"))
+def hyperclovax(config: Config) -> Draft:
+    """Reads `hyperclovax` configs: `use_post_norm` adds a norm after each block."""
+    after = config.flag("use_post_norm", default=True, why="the default of the class, where the key is absent")
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    biased = config.flag("attention_bias")
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased),
+        gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias")),
+        {"norms": "both"} if after else {},
+    )
+    return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("granite_swa", architectures=("GraniteSWAForCausalLM",), source=transformers("granite_swa"))
+def granite_swa(config: Config) -> Draft:
+    """Reads `granite_swa` configs: Granite 3 with a window on most layers, and an attention sink in every head."""
+    return _windowed(config, gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias")))
+
+
+@family("granitemoe_swa", architectures=("GraniteMoeSWAForCausalLM",), source=transformers("granitemoe_swa"))
+def granitemoe_swa(config: Config) -> Draft:
+    """Reads `granitemoe_swa` configs: `granite_swa` with experts, and shared ones where their width is not 0."""
+    shared = config.whole("shared_intermediate_size", low=0)
+    return _windowed(config, moe(*_experts(config), shared_intermediate_size=shared))
+
+
+def _windowed(config: Config, feed: Section) -> Draft:
+    """Layers are rotated with a base of their own, those of base 0 not at all."""
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    biased = config.flag("attention_bias")
+    count = layers_of(config)
+    kinds = attention_kinds(config, count, (FULL, SLIDING), lambda index: SLIDING if index % 4 else FULL)
+    bases = config.raw("layer_rope_theta", default=[1] * count)
+    if not isinstance(bases, list) or len(bases) != count:
+        config.refuse("layer_rope_theta", f"must be a list with one number for each of the {count} layers")
+    layers = [
+        Layer(
+            name,
+            gqa(
+                n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, sliding_window=width, sinks=True,
+                rotary_dim=None if base else 0,
+            ),
+            feed,
+        )
+        for name, width, base in zip(layer_names(kinds), windows(config, kinds), bases, strict=True)
+    ]  # fmt: skip
+    return Draft(layers, model_keys(config))
 
 
 _WORDS = {"mamba": "mamba", "attention": "attention", "linear_attention": "mamba", "full_attention": "attention"}

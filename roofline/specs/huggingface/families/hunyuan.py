@@ -1,11 +1,23 @@
-"""Hunyuan: dense (0.5B to 7B), and with experts beside a shared block (A13B, Large)."""
+"""Hunyuan: dense (0.5B to 7B), and with experts beside a shared block (A13B, Large). Hy3 has many small
+experts."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys, moe
+from roofline.specs.huggingface.layer_types import DENSE, FULL, SPARSE, by_kind_and_block, dense_block, listed_blocks
+from roofline.specs.huggingface.sections import (
+    correction_biases,
+    experts_of,
+    gated_mlp,
+    gqa,
+    heads,
+    layers_of,
+    model_keys,
+    moe,
+    mtp,
+)
 
 # Keys of the authors' class for parts that are off, for images, and for training.
 _HARMLESS = (
@@ -77,3 +89,24 @@ def _each(config: Config, count: int, *names: str, default: int | None = None) -
         return list(config.wholes(given, count, low=1))
     number = config.whole(*names) if default is None else config.whole(*names, default=default)
     return [number] * count
+
+
+@family("hy_v3", architectures=("HYV3ForCausalLM",), source=transformers("hy_v3"))
+def hy_v3(config: Config) -> Draft:
+    """Reads `hy_v3` configs: one dense layer, then experts beside shared ones, whose router has corrections."""
+    count = layers_of(config)
+    n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
+    biased = config.flag("attention_bias", default=False)
+    config.off("mlp_bias")
+    config.only("qk_norm", True, "this family has norms of queries and keys")
+    config.harmless("enable_moe_fp32_combine", "enable_attention_fp32_softmax", "enable_lm_head_fp32")
+    first = config.whole("first_k_dense_replace", default=1, low=0)
+    blocks = listed_blocks(config, count, lambda: [DENSE] * first + [SPARSE] * (count - first))
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
+    inner = config.whole("moe_intermediate_size", "expert_hidden_dim")
+    shared = inner * config.whole("num_shared_experts")
+    feeds = {DENSE: dense_block(config, blocks), SPARSE: moe(experts, top_k, inner, shared_intermediate_size=shared)}
+    mixer = gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, qk_norm="head")
+    layers = by_kind_and_block([FULL] * count, blocks, {FULL: mixer}, feeds)
+    return Draft(layers, model_keys(config, **correction_biases(layers)))

@@ -1,21 +1,28 @@
-"""Llama 1 to 3 and what has its shape but for a bias or an activation: CodeLlama, Yi, Vicuna, TinyLlama, Arcee's AFM, Seed-
-OSS, MiniCPM, ..."""
+"""Llama 1 to 3 and what has its shape but for a bias, an activation or a window: CodeLlama, Yi, Vicuna, TinyLlama, IQuest-
+Coder, CWM, Arcee's AFM, Seed-OSS, MiniCPM, Jais 2, Helium, ..."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, mlp, model_keys
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
+from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, mla, mlp, model_keys
 
 
-@family("llama", types=("yi", "Yi"), architectures=("LlamaForCausalLM", "YiForCausalLM"), source=transformers("llama"))
+@family(
+    "llama",
+    types=("yi", "Yi", "iquestcoder"),
+    architectures=("LlamaForCausalLM", "LLaMAForCausalLM", "YiForCausalLM", "IQuestCoderForCausalLM"),
+    source=transformers("llama"),
+)
 def llama(config: Config) -> Draft:
     """Reads `llama` configs.
 
     One bias switch for the four projections of attention, one for the three of the feed-forward block.
     """
     n_q, n_kv, head_dim = heads(config)
+    config.off("clip_qkv", "use_sliding_window")
     # NB: both came with later versions of the class; without them there are none.
     biased, mlp_bias = config.flag("attention_bias", default=False), config.flag("mlp_bias", default=False)
     layer = Layer(
@@ -24,6 +31,47 @@ def llama(config: Config) -> Draft:
         gated_mlp(config.whole("intermediate_size"), bias=mlp_bias),
     )
     return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("cwm", architectures=("CwmForCausalLM",), source=transformers("cwm"))
+def cwm(config: Config) -> Draft:
+    """Reads `cwm` configs: Llama with a window on most layers, and no biases."""
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config), head_dim=128)
+    config.off("attention_bias", "mlp_bias")
+    kinds = attention_kinds(config, layers_of(config), (FULL, SLIDING), lambda index: SLIDING if index % 4 else FULL)
+    feed = gated_mlp(config.whole("intermediate_size"))
+    layers = [
+        Layer(name, gqa(n_q, n_kv, head_dim, sliding_window=width), feed)
+        for name, width in zip(layer_names(kinds), windows(config, kinds), strict=True)
+    ]
+    return Draft(layers, model_keys(config))
+
+
+@family("helium", architectures=("HeliumForCausalLM",), source=transformers("helium"))
+def helium(config: Config) -> Draft:
+    """Reads `helium` configs: a bias switch for queries, keys and values, and one for the feed-forward block."""
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    if n_q * head_dim != config.whole("hidden_size"):
+        config.refuse("head_dim", "the class has an output projection of hidden_size rows and columns")
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, qkv_bias=config.flag("attention_bias")),
+        gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias", default=False)),
+    )
+    return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("jais2", architectures=("Jais2ForCausalLM",), source=transformers("jais2"))
+def jais2(config: Config) -> Draft:
+    """Reads `jais2` configs: layer norms, and a plain feed-forward block."""
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    biased = config.flag("attention_bias")
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased),
+        mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias")),
+    )
+    return Draft([layer] * layers_of(config), model_keys(config, norm={"function": "layernorm", "bias": True}))
 
 
 @family("arcee", architectures=("ArceeForCausalLM",), source=transformers("arcee"))
@@ -64,4 +112,19 @@ def minicpm(config: Config) -> Draft:
     config.off("num_experts", "num_experts_per_tok", "sparse_config", "attention_bias")
     config.harmless("dim_model_base")
     layer = Layer("decoder", gqa(*heads(config)), gated_mlp(config.whole("intermediate_size")))
+    return Draft([layer] * layers_of(config), model_keys(config, tie=True))
+
+
+@family("minicpm3", architectures=("MiniCPM3ForCausalLM",), source=transformers("minicpm3"))
+def minicpm3(config: Config) -> Draft:
+    """Reads `minicpm3` configs: latent attention; a value head is as wide as hidden_size over the heads if nothing says."""
+    config.harmless("dim_model_base")
+    config.off("mlp_bias")
+    n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
+    wide = config.whole("v_head_dim", default=None)
+    if wide is None:
+        config.divides(("num_attention_heads", n_q), ("hidden_size", hidden))
+        wide = hidden // n_q
+        config.note("v_head_dim", wide, "absent: hidden_size over num_attention_heads")
+    layer = Layer("decoder", mla(config, v_head_dim=wide), gated_mlp(config.whole("intermediate_size")))
     return Draft([layer] * layers_of(config), model_keys(config, tie=True))

@@ -7,15 +7,20 @@ from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import (
     DENSE,
+    FULL,
     SLIDING,
+    SPARSE,
+    attention_kinds,
     dense_block,
     kinds_of_windows,
     layer_names,
+    listed_blocks,
     sliding_from_layer,
     sparse_by_step,
     switched_windows,
+    windows,
 )
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, model_keys, moe
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, model_keys, moe, mtp
 
 
 @family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))
@@ -49,6 +54,17 @@ def qwen3_vl_moe(config: Config) -> Draft:
     return _sparse(config, [None] * layers_of(config))
 
 
+@family("mellum", architectures=("MellumForCausalLM",), source=transformers("mellum"))
+def mellum(config: Config) -> Draft:
+    """Reads `mellum` configs: Qwen3's mixtures of experts, with windows on the layers that `layer_types` names."""
+    count = layers_of(config)
+    kinds = attention_kinds(config, count, (FULL, SLIDING), lambda index: FULL)
+    blocks = listed_blocks(config, count, lambda: [SPARSE] * count)
+    config.harmless("mtp_layer_types", "mtp_mlp_layer_types")
+    mtp(config, "num_mtp_layers")
+    return _sparse(config, windows(config, kinds), blocks)
+
+
 def _attention(config: Config, widths: list[int | None]) -> list[Section]:
     # NB: head_dim has a default in the class (128), and is not hidden_size over the heads: files always give it.
     config.whole("head_dim")
@@ -69,8 +85,8 @@ def _dense(config: Config, widths: list[int | None]) -> Draft:
     return Draft(layers, model_keys(config))
 
 
-def _sparse(config: Config, widths: list[int | None]) -> Draft:
-    blocks, mixers = sparse_by_step(config, len(widths)), _attention(config, widths)
+def _sparse(config: Config, widths: list[int | None], blocks: list[str] | None = None) -> Draft:
+    blocks, mixers = blocks or sparse_by_step(config, len(widths)), _attention(config, widths)
     experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
     config.off("shared_expert_intermediate_size")
     sparse = moe(experts, top_k, config.whole("moe_intermediate_size"))

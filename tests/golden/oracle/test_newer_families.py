@@ -1,0 +1,125 @@
+"""Families of 2025 and 2026, and smaller ones, against the modules of transformers: shrunken, several draws each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from golden.oracle.machinery import assert_same
+
+Config = dict[str, Any]
+
+SLIDE, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
+BASE: Config = {
+    "hidden_size": 96, "intermediate_size": 64, "num_hidden_layers": 5, "num_attention_heads": 6, "num_key_value_heads": 2,
+    "pad_token_id": 0,
+    "head_dim": 16, "vocab_size": 331, "max_position_embeddings": 512, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+}  # fmt: skip
+WIDE = {"head_dim": 24}
+EXPERTS: Config = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40}
+ROUTED: Config = {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "n_shared_experts": 2}
+WINDOW = {"sliding_window": 16}
+BIASED = {"attention_bias": True}
+LATENT: Config = {
+    "num_key_value_heads": 6, "q_lora_rank": 28, "kv_lora_rank": 20, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8,
+    "v_head_dim": 10,
+}  # fmt: skip
+DELTA: Config = {
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 24,
+    "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+NARROW = {"head_dim": None}
+
+
+def _bases() -> dict[str, Config]:
+    without_dim = {key: value for key, value in BASE.items() if key != "head_dim"}
+    latent = {**without_dim, **LATENT}
+    return {
+        "cwm": {**BASE, **WIDE, **WINDOW, "layer_types": [FULL, SLIDE, SLIDE, SLIDE, FULL]},
+        "iquestcoder": {**BASE, **WIDE},
+        "internlm3": {**BASE, **WIDE, "attention_bias": False, "mlp_bias": False},
+        "helium": {**BASE, "attention_bias": False},
+        "jais2": {**without_dim, "attention_bias": True, "mlp_bias": True},
+        "hyperclovax": {**BASE, "attention_bias": False, "mlp_bias": False, "use_post_norm": True},
+        "granite_swa": {**without_dim, **WINDOW, "attention_bias": False, "mlp_bias": False},
+        "granitemoe_swa": {
+            **without_dim, **WINDOW, "attention_bias": False, "num_local_experts": 8, "num_experts_per_tok": 3,
+            "shared_intermediate_size": 0,
+        },
+        "solar_open": {**BASE, **WIDE, **ROUTED, "attention_bias": False},
+        "exaone_moe": {
+            **BASE, **WIDE, **EXPERTS, **WINDOW, "num_shared_experts": 2, "first_k_dense_replace": 1,
+            "layer_types": [SLIDE, SLIDE, SLIDE, FULL, FULL],
+        },
+        "afmoe": {
+            **BASE, **WIDE, **EXPERTS, **WINDOW, "num_shared_experts": 2, "num_dense_layers": 1,
+            "global_attn_every_n_layers": 4,
+        },
+        "laguna": {
+            **BASE, **WIDE, **EXPERTS, **WINDOW, "shared_expert_intermediate_size": 56,
+            "layer_types": [FULL, SLIDE, SLIDE, FULL, SLIDE], "num_attention_heads_per_layer": [6, 8, 8, 6, 8],
+        },
+        "mellum": {**BASE, **WIDE, **EXPERTS, **WINDOW, "layer_types": [FULL, SLIDE, SLIDE, FULL, SLIDE]},
+        "cohere2_moe": {
+            **BASE, "num_experts": 8, "num_experts_per_tok": 3, "sliding_window": 16, "first_k_dense_replace": 1,
+            "prefix_dense_intermediate_size": 72, "attention_bias": False, "num_shared_experts": 0,
+        },
+        "olmoe": {**without_dim, "num_experts": 8, "num_experts_per_tok": 3, "attention_bias": False},
+        "flex_olmo": {**without_dim, "num_experts": 8, "num_experts_per_tok": 3, "attention_bias": False},
+        "olmo_hybrid": {**without_dim, **DELTA, "attention_bias": False, "rope_parameters": None},
+        "axk1": {**latent, **ROUTED, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
+        "youtu": latent,
+        "mistral4": {**latent, **ROUTED, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
+        "minicpm3": {key: value for key, value in latent.items() if key != "v_head_dim"},
+        "hy_v3": {**BASE, **WIDE, **EXPERTS, "num_shared_experts": 2},
+    }  # fmt: skip
+
+
+BASES = _bases()
+CHANGES: dict[str, tuple[Config, ...]] = {
+    "cwm": ({"layer_types": [SLIDE] * 5}, {"layer_types": [FULL] * 5}),
+    "iquestcoder": ({"attention_bias": True, "mlp_bias": True}, {"tie_word_embeddings": True}),
+    "internlm3": ({"attention_bias": True, "mlp_bias": True},),
+    "helium": ({"attention_bias": True, "mlp_bias": True},),
+    "jais2": ({"attention_bias": False}, {"mlp_bias": False, "tie_word_embeddings": True}),
+    "hyperclovax": ({"use_post_norm": False, "attention_bias": True}, {"mlp_bias": True}),
+    "granite_swa": ({**BIASED, "mlp_bias": True}, {"layer_rope_theta": [0, 1e4, 1e4, 1e5, 0]}),
+    "granitemoe_swa": ({"shared_intermediate_size": 56}, BIASED),
+    "solar_open": (BIASED, {"n_shared_experts": 1}),
+    "exaone_moe": (
+        {"layer_types": None, "sliding_window": 16, "sliding_window_pattern": 4},
+        {"mlp_layer_types": ["sparse", "dense", "sparse", "dense", "sparse"]},
+    ),
+    "afmoe": ({"num_dense_layers": 2, "num_shared_experts": 1}, {"layer_types": [FULL, SLIDE] * 2 + [FULL]}),
+    "laguna": ({"gating": "per-element"}, BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["sparse"]}),
+    "mellum": (BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]}),
+    "cohere2_moe": (
+        {"num_shared_experts": 2}, {"rms_norm_eps": 1e-5, "tie_word_embeddings": True},
+        {"prefix_dense_sliding_window_pattern": 3, "first_k_dense_replace": 3}, BIASED,
+    ),
+    "olmoe": (BIASED, {"clip_qkv": 8.0}),
+    "flex_olmo": (BIASED,),
+    "olmo_hybrid": (BIASED, {"rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}}),
+    "axk1": (
+        BIASED, {"n_group": 4, "topk_group": 2},
+        {"first_k_dense_replace": None, "mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]},
+    ),
+    "youtu": (BIASED, {"q_lora_rank": None}, {"tie_word_embeddings": True}),
+    "mistral4": ({"q_lora_rank": None}, {"first_k_dense_replace": 0}, BIASED),
+    "minicpm3": ({"v_head_dim": 10}, {"q_lora_rank": None, "tie_word_embeddings": True}),
+    "hy_v3": (BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]}),
+}  # fmt: skip
+SMALL: dict[str, Config] = {
+    **{name: {"model_type": name, **keys} for name, keys in BASES.items()},
+    **{
+        f"{name} {number}": {"model_type": name, **BASES[name], **change}
+        for name, changes in CHANGES.items()
+        for number, change in enumerate(changes, 2)
+    },
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small(name: str) -> None:
+    """Parameters, layer by layer, cache, state and FLOP."""
+    assert_same(SMALL[name])
