@@ -1,4 +1,4 @@
-"""Write the table of families into docs/configs.md: `python docs/build_families.py`."""  # noqa: INP001 - no package
+"""Write the tables of families and of multimodal classes into docs/configs.md: `python docs/build_families.py`."""  # noqa: INP001 - no package
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from pathlib import Path
 
 from roofline.specs.huggingface.families import families
 from roofline.specs.huggingface.families.base import Family
+from roofline.specs.huggingface.multimodal import WRAPPERS
+from roofline.specs.huggingface.towers import senses_of
 
 PAGE = Path(__file__).with_name("configs.md")
 BEGIN, END = "<!-- families: written by docs/build_families.py -->", "<!-- end of families -->"
+WRAPPERS_BEGIN, WRAPPERS_END = "<!-- multimodal: written by docs/build_families.py -->", "<!-- end of multimodal -->"
 
 
 def rows() -> list[str]:
@@ -23,12 +26,24 @@ def rows() -> list[str]:
     return found
 
 
+def multimodal_rows() -> list[str]:
+    """A row for each kind of multimodal config: what it is called, and whether its towers are counted."""
+    lines = ["| `model_type` | class | towers | keys |", "|---|---|---|---|"]
+    for wrapper in sorted(WRAPPERS, key=lambda one: one.name.lower()):
+        types = ", ".join(f"`{one}`" for one in wrapper.model_types)
+        towers = ", ".join(senses_of(wrapper.name)) or "named, not counted"
+        lines.append(f"| {types} | {', '.join(wrapper.architectures)} | {towers} | [{wrapper.name}]({wrapper.source}) |")
+    return lines
+
+
 def page() -> str:
-    """The page with the table as the readers have it now."""
+    """The page with the tables as the readers have them now."""
     text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return "\n".join([f"{head}{BEGIN}", *rows(), f"{END}{tail}"])
+    for begin, end, lines in ((BEGIN, END, rows()), (WRAPPERS_BEGIN, WRAPPERS_END, multimodal_rows())):
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = "\n".join([f"{head}{begin}", *lines, f"{end}{tail}"])
+    return text
 
 
 if __name__ == "__main__":

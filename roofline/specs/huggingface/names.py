@@ -146,6 +146,23 @@ _FALCON: Names = {
     "norm.parallel.mixer": "ln_attn",
     "norm.parallel.mlp": "ln_mlp",
 }
+_MOLMO: Names = {
+    "layer": "model.transformer.blocks.{i}",
+    "embedding": _bare("model.transformer.wte.embedding"),
+    "final_norm": "model.transformer.ln_f",
+    "lm_head": "model.transformer.ff_out",
+    "norm.pre.before_mixer": "attn_norm",
+    "norm.pre.before_mlp": "ff_norm",
+    "norm.post.after_mixer": "attn_norm",
+    "norm.post.after_mlp": "ff_norm",
+    **_qkv("att_proj"),
+    "attention.o": "attn_out",
+    "attention.q_norm": "q_norm",
+    "attention.k_norm": "k_norm",
+    "mlp.up": "ff_proj",  # the first half, and the gate the second
+    "mlp.gate": "ff_proj",
+    "mlp.down": "ff_out",
+}
 _MPT: Names = {
     "layer": "transformer.blocks.{i}",
     "embedding": "transformer.wte",
@@ -307,7 +324,8 @@ _EACH: Names = {}
 BY_FAMILY: dict[str, tuple[Names, ...]] = {
     **dict.fromkeys(
         (
-            "llama", "arcee", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5",
+            "llama", "arcee", "cohere", "cohere2", "deepseek_ocr2_text", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1",
+            "ernie4_5", "mllama_text_model",
             "exaone4", "gemma", "gemma2", "gemma3_text", "glm4_moe", "glm4_moe_lite", "glm4v_moe_text",
             "glm_moe_dsa", "granite", "internlm", "internlm3", "mimo", "minicpm", "ministral", "mistral", "nemotron",
             "nemotron-nas", "olmo", "olmo2", "olmo3", "qwen2", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_vl_text", "seed_oss",
@@ -341,12 +359,21 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
         {"norm.pre.before_mixer": "attention_layernorm", "norm.pre.before_mlp": "feedforward_layernorm",
          "mlp.activation_0": _bare("mlp.act_fn.alpha_p"), "mlp.activation_1": _bare("mlp.act_fn.alpha_n")},
     ),
+    "aria_text": (
+        {"router": "mlp.router",
+         **dict.fromkeys(("experts.gate", "experts.up"), TensorName("mlp.experts.fc1", inputs_first=True)),
+         "experts.down": TensorName("mlp.experts.fc2", inputs_first=True)},
+    ),
     "baichuan": (_qkv("self_attn.W_pack"),),
     "bamba": ({**_JAMBA},),
     "bloom": (_FALCON,),
+    "cosmos3_edge_text": ({"mlp.up": "mlp.fc1", "mlp.down": "mlp.fc2"},),
     "dbrx": (_DBRX,),
     "deepseek_v4": (_DEEPSEEK_V4,),
     "ernie4_5_moe": ({"router": TensorName("mlp.gate", bias="mlp.moe_statics.e_score_correction_bias")},),
+    "ernie4_5_vl_moe_text": (
+        {"router": TensorName("mlp.gate", inputs_first=True, bias="mlp.moe_statics.e_score_correction_bias")},
+    ),
     "falcon": (_FALCON,),
     "falcon_mamba": (_BACKBONE,),
     "gemma4_text": (
@@ -356,6 +383,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "glm": (_GATE_UP,),
     "glm4": ({**_GATE_UP, **_GLM4_NORMS},),
     "glm4v_text": ({**_GATE_UP, **_GLM4_NORMS},),
+    "glm_ocr_text": ({**_GATE_UP, **_GLM4_NORMS},),
     "gpt2": ({**_BIGCODE, **_qkv("attn.c_attn", inputs_first=True), "attention.o": TensorName("attn.c_proj", inputs_first=True),
               "mlp.up": TensorName("mlp.c_fc", inputs_first=True), "mlp.down": TensorName("mlp.c_proj", inputs_first=True)},),
     "gpt_bigcode": (_BIGCODE,),
@@ -397,6 +425,12 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "minimax": ({**_SPARSE, **_LIGHTNING},),
     "minimax_m2": (_SPARSE,),
     "mixtral": (_SPARSE,),
+    "molmo": (_MOLMO,),
+    "molmo2_text": (
+        {**_MOLMO, **_all("self_attn.", attention_o="attn_out", attention_q_norm="q_norm", attention_k_norm="k_norm"),
+         **_qkv("self_attn.att_proj"), **_all("mlp.", mlp_up="ff_proj", mlp_gate="ff_proj", mlp_down="ff_out"),
+         "lm_head": "lm_head"},
+    ),
     "mpt": (_MPT,),
     "nemotron_h": (_NEMOTRON_H,),
     "opt": (_OPT,),

@@ -13,12 +13,17 @@ from roofline.specs.huggingface.document import Document, Place
 from roofline.specs.huggingface.draft import Draft
 from roofline.specs.huggingface.families import by_architecture, families
 from roofline.specs.huggingface.families.base import Family
+from roofline.specs.huggingface.multimodal import class_defaults, other_parts, wrapper_of, wrappers
+from roofline.specs.huggingface.sections import OF_CLASS
 from roofline.specs.huggingface.towers import Tower, tower
 
 # Where the language model of a multimodal config stands.
 _LANGUAGE = ("text_config", "llm_config", "language_config", "thinker_config")
 # Keys around a nested language model that hold for it as well.
 _INHERITED = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config")
+UNKNOWN_WRAPPER = "no multimodal class that is known: its language model is taken to be what the part says, and nothing more"
+UNDESCRIBED = "towers that config.json does not describe"
+_ASSUMED = (ASSUMED, UNKNOWN_WRAPPER)
 # Keys that would make it another kind of model.
 _OFF = ("is_encoder_decoder", "add_cross_attention", "cross_attention_hidden_size", "pruned_heads")
 
@@ -62,6 +67,8 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
     family = _family(config, document, assume)
     if assume is not None:
         config.note("family", family.name, "as --assume says: nothing has checked that it is")
+    if config.place and wrapper_of(document.data) is None and (whole := document.data.get("model_type")) not in families():
+        config.note("wrapper", whole, UNKNOWN_WRAPPER)
     config.off(*_OFF)
     draft = family.read(config)
     config.raw("quantization_config")
@@ -79,10 +86,12 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
             "name": reading.name,
             "value": reading.value,
             "why": reading.why,
-            "origin": "assumed" if (assume and reading.name == "family") or reading.why == ASSUMED else "default",
+            "origin": "assumed" if (assume and reading.name == "family") or reading.why in _ASSUMED else "default",
         }
         for reading in config.readings
     ]
+    if not wrapped and wrapper_of(document.data) is not None:
+        wrapped = [UNDESCRIBED]
     counted = _vision_tower(document, draft.keys["hidden_size"]) if "vision_config" in wrapped else None
     if counted is not None:
         draft = replace(draft, keys={**draft.keys, "apart": {**draft.keys.get("apart", {}), **counted.parts()}})
@@ -118,16 +127,18 @@ def _language_model(document: Document) -> tuple[Config, list[str]]:
         inner = data[name]
         if not isinstance(inner, dict):
             raise document.error((*place, name), f"{name}: must be an object with keys and values, not {inner!r:.60}")
-        others += [
-            key
-            for key, value in data.items()
-            if key != name and isinstance(value, dict) and key.endswith("_config") and key != "quantization_config"
-        ]
+        others += other_parts(data, name)
         outer = {key: data[key] for key in _INHERITED if key in data}
         data, place = inner, (*place, name)
-    config = Config(document, data, place, outer={key: value for key, value in outer.items() if key not in data})
-    if place:
-        _look_outside(document, config)
+    if not place:
+        config, others = Config(document, data), other_parts(data, None)
+        config.harmless(*others)
+        return config, others
+    defaults = class_defaults(data.get("model_type"), data)
+    config = Config(document, {**defaults, **data}, place, outer={key: outer[key] for key in outer if key not in data})
+    for key, value in defaults.items():
+        config.note(key, value, OF_CLASS)
+    _look_outside(document, config)
     return config, others
 
 
@@ -162,9 +173,13 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
             raise UnknownNameError("family", assume, known, list_all=True)
         return known[assume]
     architectures = config.raw("architectures", default=[])
+    wrapper = wrapper_of(document.data)
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         config.refuse("architectures", f"must be a list of names, not {architectures!r:.60}")
     model_type = config.text("model_type", default=None)
+    decided = wrapper is not None and model_type not in known and (model_type is None or not config.place)
+    if decided and wrapper is not None and (named := wrapper.family_of(config)):
+        return known[named]
     if model_type is None:
         classes = by_architecture()
         family = next((classes[name] for name in architectures if name in classes), None)
@@ -189,7 +204,7 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
 
 def _wrapped(model_type: str, config: Config) -> str | None:
     """Where the language model of a config should be that has parts for other senses, or is of a type that always has."""
-    several = any(key in config.data for key in ("vision_config", "audio_config"))
+    several = any(key in config.data for key in ("vision_config", "audio_config")) or model_type in wrappers()
     return "text_config" if several or f"{model_type}_text" in families() else None
 
 

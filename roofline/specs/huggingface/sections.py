@@ -13,8 +13,7 @@ from roofline.specs.huggingface.draft import Layer, Section
 # The first version of transformers whose LlamaConfig has num_key_value_heads: what older ones wrote is multi-head.
 _GROUPED_SINCE = (4, 31)
 
-
-_OF_CLASS = "the default of the class, where the key is absent"
+OF_CLASS = "the default of the class, where the key is absent"
 
 
 def without_absent(**keys: Any) -> Section:
@@ -37,7 +36,7 @@ def model_keys(
     section = {
         "hidden_size": config.whole("hidden_size"),
         "vocab_size": config.whole("vocab_size", default=vocab),
-        "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=_OF_CLASS),
+        "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=OF_CLASS),
     }
     return {**section, **tied_and_dtype(config, tie=tie), **keys}
 
@@ -58,6 +57,9 @@ def tied(config: Config, default: Any = REQUIRED) -> bool:
     value = bool(config.flag(name, default=default, why=why))
     around = config.document.data.get(name, value)
     if config.place and around != value:
+        if isinstance(around, bool) and written_since(config.document.data, (5, 0)):
+            config.note(name, around, "as the file around the language model says: transformers 5 looks there alone")
+            return around
         config.refuse(name, "the file around it says otherwise: versions of transformers differ on which of the two counts")
     return value
 
@@ -151,7 +153,7 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
             config.refuse(
                 "head_dim", "null is no width, and classes of this family differ on what it means: say how wide a head is"
             )
-        config.note("head_dim", default, _OF_CLASS)
+        config.note("head_dim", default, OF_CLASS)
         return default
     hidden = config.whole("hidden_size")
     if hidden % n_q:
@@ -161,11 +163,22 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
 
 def written_before(config: Config, version: tuple[int, int]) -> bool:
     """Whether a config says that it was written by a version of transformers older than (major, minor)."""
-    written = config.data.get("transformers_version")
+    written = _version(config.data)
+    return written is not None and written < version
+
+
+def written_since(data: dict[str, Any], version: tuple[int, int]) -> bool:
+    """Whether a config says that it was written by transformers (major, minor) or a newer version."""
+    written = _version(data)
+    return written is not None and written >= version
+
+
+def _version(data: dict[str, Any]) -> tuple[int, ...] | None:
+    written = data.get("transformers_version")
     if not isinstance(written, str):
-        return False
+        return None
     numbers = written.split(".")[:2]
-    return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) < version
+    return tuple(map(int, numbers)) if all(number.isdigit() for number in numbers) else None
 
 
 def rotary(config: Config, head_dim: int, default: float | None = None, *names: str) -> Section:
@@ -181,7 +194,7 @@ def rotary(config: Config, head_dim: int, default: float | None = None, *names: 
     inside = None if parameters is None else parameters.fraction("partial_rotary_factor", default=None)
     share = config.fraction("partial_rotary_factor", *names, default=None)
     if share is None and inside is None and default not in (None, 1):
-        config.note("partial_rotary_factor", default, _OF_CLASS)
+        config.note("partial_rotary_factor", default, OF_CLASS)
     return _rotated(head_dim, share or inside or default)
 
 
@@ -198,7 +211,7 @@ def rotary_of(config: Config, kind: str, head_dim: int, default: float | None = 
     of_kind = None if parameters is None else parameters.part(kind, default=None, looked_at=False)
     share = None if of_kind is None else of_kind.fraction("partial_rotary_factor", default=None)
     if share is None and default is not None:
-        config.note(f"rope_parameters.{kind}.partial_rotary_factor", default, _OF_CLASS)
+        config.note(f"rope_parameters.{kind}.partial_rotary_factor", default, OF_CLASS)
     return _rotated(head_dim, share or default)
 
 

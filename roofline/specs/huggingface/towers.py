@@ -304,3 +304,8 @@ _TOWERS: Mapping[str, Callable[[_Sizes], Tower]] = {
     **dict.fromkeys(("internvl", "internvl_chat"), _internvl),
     **dict.fromkeys(("kimi_k25", "kimi_vl"), _kimi),
 }
+
+
+def senses_of(model_type: str) -> tuple[str, ...]:
+    """The senses whose towers are counted in a multimodal config: "vision"; empty where the layout is not known."""
+    return ("vision",) if model_type in _TOWERS else ()

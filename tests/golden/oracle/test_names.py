@@ -53,7 +53,17 @@ CONFIGS: dict[str, Config] = {
         for module in (test_latent, test_recurrent)
         for name, (model_type, changes) in module.VARIANTS.items()
     },
-}
+    "aria": {
+        "model_type": "aria_text", "hidden_size": 64, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 96, "max_position_embeddings": 128, "moe_num_experts": 6, "moe_topk": 2,
+        "moe_num_shared_experts": 3, "tie_word_embeddings": False,
+    },
+}  # fmt: skip
+# Language models that have no class of their own, or tensors of another sense among them.
+_INSIDE_ANOTHER = {
+    "cosmos3_edge_text", "deepseek_ocr2_text", "ernie4_5_vl_moe_text", "glm_ocr_text", "mllama_text_model", "molmo",
+    "molmo2_text",
+}  # fmt: skip
 # Stored, and no parameters: corrections of routers, scales that are 1, tables that are made anew.
 _BUFFERS = re.compile(
     r"(?<!moe_statics\.)(?<!mlp\.experts\.)e_score_correction_bias|layer_scalar|tid2eid|_decay$|slope_rate|ffn\.gate\.bias|act_fn\.(beta|eps)"
@@ -114,5 +124,5 @@ def test_checkpoints_match(name: str) -> None:
 def test_the_configs_are_of_most_families() -> None:
     """The test above is about something."""
     seen = {read_config(config).family for config in CONFIGS.values()}
-    assert len(seen & set(BY_FAMILY)) > 0.8 * len(BY_FAMILY)
+    assert len(seen & set(BY_FAMILY)) > 0.8 * len(set(BY_FAMILY) - _INSIDE_ANOTHER)
     assert seen <= set(BY_FAMILY)

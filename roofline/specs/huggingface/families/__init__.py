@@ -10,13 +10,16 @@ from functools import cache
 from roofline.registry import Registry
 from roofline.specs.huggingface.families.afmoe import afmoe, laguna
 from roofline.specs.huggingface.families.apertus import apertus
+from roofline.specs.huggingface.families.aria import aria
 from roofline.specs.huggingface.families.baichuan import baichuan
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.families.bloom import bloom
 from roofline.specs.huggingface.families.cohere import cohere, cohere2, cohere2_moe
+from roofline.specs.huggingface.families.cosmos3 import cosmos3_edge
 from roofline.specs.huggingface.families.dbrx import dbrx
 from roofline.specs.huggingface.families.deepseek import (
     axk1,
+    deepseek_ocr2,
     deepseek_v2,
     deepseek_v3,
     deepseek_v32,
@@ -26,7 +29,7 @@ from roofline.specs.huggingface.families.deepseek import (
 )
 from roofline.specs.huggingface.families.deepseek_v4 import deepseek_v4
 from roofline.specs.huggingface.families.dots1 import dots1
-from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe
+from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe, ernie4_5_vl_moe
 from roofline.specs.huggingface.families.exaone4 import exaone4, exaone_moe
 from roofline.specs.huggingface.families.falcon import falcon
 from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3
@@ -38,6 +41,7 @@ from roofline.specs.huggingface.families.glm import (
     glm4_moe_lite,
     glm4v,
     glm4v_moe,
+    glm_ocr,
     solar_open,
 )
 from roofline.specs.huggingface.families.gpt import gpt2, gpt_bigcode, gpt_neo, gpt_neox, gptj
@@ -70,6 +74,8 @@ from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
 from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
 from roofline.specs.huggingface.families.mistral import ministral, mistral, mixtral
+from roofline.specs.huggingface.families.mllama import mllama
+from roofline.specs.huggingface.families.molmo import molmo, molmo2
 from roofline.specs.huggingface.families.mpt import mpt
 from roofline.specs.huggingface.families.nemotron import nemotron, nemotron_h, nemotron_nas
 from roofline.specs.huggingface.families.olmo import flex_olmo, olmo, olmo2, olmo3, olmo_hybrid, olmoe
@@ -96,16 +102,17 @@ from roofline.specs.huggingface.families.step3p5 import step3p5
 FAMILIES: Registry[Family] = Registry(
     "family",
     (
-        afmoe, axk1, cohere2_moe, cwm, exaone_moe, flex_olmo, granite_swa, granitemoe_swa, helium, hy_v3, hyperclovax, jais2,
-        laguna, mellum, minicpm3, mistral4, olmo_hybrid, olmoe, solar_open, youtu,
-        apertus, arcee, baichuan, bamba, bloom, cohere, cohere2, dbrx, deepseek_v2, deepseek_v3, deepseek_v32,
-        deepseek_v4, dots1, ernie4_5, ernie4_5_moe, exaone4, falcon, falcon_h1, falcon_mamba, gemma, gemma2, gemma3,
-        gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v_moe, glm4v, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neo,
-        gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoehybrid, granitemoeshared, hunyuan_dense, hunyuan_moe,
-        internlm, internlm2, internlm3, jamba, kimi_linear, lfm2, llama, llama4, longcat_flash, mamba, mamba2, mimo,
-        mimo_v2_flash, minicpm, minimax, minimax_m2, ministral, mistral, mixtral, mpt, nemotron, nemotron_h, nemotron_nas,
-        olmo, olmo2, olmo3, opt, phi, phi3, phi3small, phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5_moe,
-        qwen3_5, qwen3_moe, qwen3_next, qwen3_vl_moe, qwen3_vl, seed_oss, smollm3, stablelm, starcoder2, step3, step3p5, zamba2,
+        afmoe, apertus, arcee, aria, axk1, baichuan, bamba, bloom, cohere, cohere2, cohere2_moe, cosmos3_edge, cwm, dbrx,
+        deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe,
+        exaone4, exaone_moe, falcon, falcon_h1, falcon_mamba, flex_olmo, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4,
+        glm4_moe, glm4_moe_lite, glm4v, glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj,
+        granite, granite_swa, granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense,
+        hunyuan_moe, hy_v3, hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, laguna, lfm2, llama,
+        llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2, ministral,
+        mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo, olmo2, olmo3,
+        olmo_hybrid, olmoe, opt, phi, phi3, phi3small, phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5,
+        qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl, qwen3_vl_moe, seed_oss, smollm3, solar_open, stablelm, starcoder2,
+        step3, step3p5, youtu, zamba2,
     ),
     group="roofline.families",
     accepts=Family,

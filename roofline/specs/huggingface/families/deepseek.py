@@ -7,12 +7,15 @@ picks the keys that a query sees.
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
-from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.sections import (
     correction_biases,
     dense_and_moe,
+    explicit_kv_heads,
     gated_mlp,
+    gqa,
+    heads,
     kinds_of_mlp,
     layers_of,
     listed_kinds_of_mlp,
@@ -26,14 +29,32 @@ from roofline.specs.huggingface.sections import (
 def deepseek_v2(config: Config) -> Draft:
     """Reads `deepseek_v2` configs.
 
-    The router has no correction; the language models of DeepSeek-VL2 do not say whether embeddings are tied.
+    The router has no correction; the language models of DeepSeek-VL2 do not say whether embeddings are tied. Those of its
+    smallest size and of DeepSeek-OCR have plain attention (`use_mla` false), and zeros for the sizes of latent attention.
     """
-    config.only("use_mla", True, "without latent attention it is the family of DeepSeek-V1's experts, which has no reader")
+    latent = config.flag("use_mla", default=True)
     config.choice("topk_method", of=("greedy", "group_limited_greedy"), default=None)  # a router with a correction is V3's
     config.off("mlp_bias", "rm_head")
     config.only("lm_head", True, "what is counted here has an LM head")
     count = layers_of(config)
-    layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
+    mixer = mla(config) if latent else _plain_attention(config)
+    layers = dense_and_moe(config, kinds_of_mlp(config, count), [mixer] * count)
+    return Draft(layers, model_keys(config, tie=False))
+
+
+def _plain_attention(config: Config) -> Section:
+    config.harmless("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    biased = config.flag("attention_bias", default=False)
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    return gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased)
+
+
+@family("deepseek_ocr2_text", architectures=("DeepseekOcr2ForConditionalGeneration",), source=transformers("deepseek_ocr2"))
+def deepseek_ocr2(config: Config) -> Draft:
+    """Reads `deepseek_ocr2_text` configs: DeepSeek-V2's experts with plain attention."""
+    config.off("mlp_bias")
+    count = layers_of(config)
+    layers = dense_and_moe(config, listed_kinds_of_mlp(config, count), [_plain_attention(config)] * count)
     return Draft(layers, model_keys(config, tie=False))
 
 

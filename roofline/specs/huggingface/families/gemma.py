@@ -48,7 +48,11 @@ def _unless_nested(config: Config, default: int) -> Any:
 
 def _attention(config: Config, *, n_q: int | None = None, n_kv: int | None = None) -> Section:
     """The attention of every layer. `n_q`, `n_kv`: what the class has where a nested file has neither."""
-    config.off("use_bidirectional_attention")  # encoders: embeddings, not text
+    if config.place and config.document.data.get("model_type") == "paligemma":
+        config.harmless("use_bidirectional_attention")
+        config.note("attention", "causal", "tokens of a prompt see each other both ways, of which one way is counted")
+    else:
+        config.off("use_bidirectional_attention")  # encoders: embeddings, not text
     config.harmless("query_pre_attn_scalar", "cache_implementation")
     if config.place and n_q and not (config.has("num_attention_heads") or config.has("num_key_value_heads")):
         q = config.whole("num_attention_heads", default=n_q, why=_NESTED)

@@ -21,6 +21,7 @@ from roofline.specs.huggingface.sections import (
     moe,
     mtp,
     rotary,
+    width_of_head,
 )
 
 
@@ -34,6 +35,15 @@ def glm(config: Config) -> Draft:
 def glm4(config: Config) -> Draft:
     """Reads `glm4` configs: norms before and after each block."""
     return _dense(config, _attention(config, config.flag("attention_bias")), norms="both")
+
+
+@family("glm_ocr_text", architectures=("GlmOcrForConditionalGeneration",), source=transformers("glm_ocr"))
+def glm_ocr(config: Config) -> Draft:
+    """Reads `glm_ocr_text` configs: GLM-4-0414 without biases."""
+    config.harmless("attention_bias")  # NB: the class has none whatever this says
+    return _dense(
+        config, _attention(config, False, head_dim=width_of_head(config, config.whole("num_attention_heads"))), norms="both"
+    )
 
 
 @family("glm4v_text", architectures=("Glm4vForConditionalGeneration",), source=transformers("glm4v"))

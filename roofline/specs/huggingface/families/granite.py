@@ -22,7 +22,12 @@ from roofline.specs.huggingface.sections import (
 )
 
 
-@family("granite", architectures=("GraniteForCausalLM",), source=transformers("granite"))
+@family(
+    "granite",
+    types=("granite4_vision_text",),
+    architectures=("GraniteForCausalLM",),
+    source=transformers("granite"),
+)
 def granite(config: Config) -> Draft:
     """Reads `granite` configs: layers like Llama's, grouped-query attention and a gated MLP."""
     return _decoder(config, gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias")))

@@ -56,7 +56,7 @@ def _first(config: Config) -> Draft:
     return Draft([layer] * layers(config), keys)
 
 
-@family("phi3", architectures=("Phi3ForCausalLM",), source=transformers("phi3"))
+@family("phi3", types=("phi4mm", "phi4_multimodal"), architectures=("Phi3ForCausalLM",), source=transformers("phi3"))
 def phi3(config: Config) -> Draft:
     """Reads `phi3` configs: layers like Llama's, with a sliding window on every layer where there is one."""
     config.off("attention_bias", "mlp_bias", "lm_head_bias", "layer_types")

@@ -90,15 +90,17 @@ def test_shared_experts_are_one_block() -> None:
     assert total({**moonlight, "n_shared_experts": 3}) - total(moonlight) == 26 * 3 * 2048 * 1408
 
 
-def test_deepseek_v2_without_latent_attention_is_refused() -> None:
-    """The smallest DeepSeek-VL2 has ordinary attention under the same model_type."""
+def test_deepseek_v2_without_latent_attention() -> None:
+    """The smallest DeepSeek-VL2 has ordinary attention under the same model_type: four matrices instead of latent ones."""
     v2 = {
         **LATENT["moonlight"],
         "model_type": "deepseek_v2",
         "architectures": ["DeepseekV2ForCausalLM"],
         "topk_method": "greedy",
     }
-    assert "use_mla" in refused({**v2, "use_mla": False})
+    mixers = [layer.mixer for layer in model({**v2, "use_mla": False}).layer_types.values()]
+    assert {mixer.kind for mixer in mixers if mixer is not None} == {"gqa"}
+    assert "use_mla" in refused({**v2, "use_mla": "no"})
     assert total({**v2, "use_mla": True}) == total(v2)
     assert "router_correction_bias" not in count_parameters(model(v2)).apart
 
