@@ -154,6 +154,19 @@ def about_number(value: float) -> str:
     return number(float(f"{value:.{about_digits(value) - 1}e}"))
 
 
+def in_cell(value: float) -> str:
+    """Return a number for a cell of a map: two significant digits, zeros too, and no decimals from 10 on.
+
+    >>> in_cell(123.4), in_cell(12.1), in_cell(9.96), in_cell(4), in_cell(0.997), in_cell(0.7), in_cell(0.0968)
+    ('123', '12', '10', '4.0', '1.0', '0.70', '0.097')
+    """
+    if value >= 9.95:
+        return f"{value:,.0f}"
+    if value >= 0.995:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.0995 else f"{value:.2g}"
+
+
 def about_range(low: float, high: float) -> str:
     """Return an interval of estimated times in seconds, with its unit once where both ends have the same.
 

@@ -170,6 +170,10 @@ def _text(value: float, unit: str, like: float) -> str:
 
 # Spans: range, categories and ticks of an axis, and the places of bars
 
+_FEWEST_TICKS = 4
+"""Ticks at most, below which no axis goes so that texts do not meet: with fewer there may be a single one."""
+_TICK_GAP = 6.0
+"""Pixels between texts of ticks side by side, at the least."""
 _BAR = 0.66
 """Share of a category that its bars take."""
 _HUGE = 1e300
@@ -208,9 +212,21 @@ def span(figure: Figure, side: str, most: int, length: float = 640.0) -> Span:
     low, high = _log_range(figure, side, axis) if axis.scale == "log" else _linear_range(figure, side, axis, length)
     make = log_ticks if axis.scale == "log" else linear_ticks
     ticks = make(low, high, axis.unit, most)
+    while side == "x" and most > _FEWEST_TICKS and _crowded(ticks, low, high, axis.scale, length):
+        most -= 1
+        ticks = make(low, high, axis.unit, most)
     if axis.unit in _PREFIXED and axis.title.endswith(f" {axis.unit}"):  # the title says it once
         ticks = [Tick(value=tick.value, text=tick.text.removesuffix(axis.unit).strip()) for tick in ticks]
     return Span(scale=axis.scale, low=low, high=high, categories=(), ticks=tuple(ticks))
+
+
+def _crowded(ticks: list[Tick], low: float, high: float, scale: str, length: float) -> bool:
+    """Whether the texts of some ticks would meet on a horizontal axis of `length` pixels."""
+    on = Span(scale=scale, low=low, high=high, categories=(), ticks=())
+    places = [share(on, tick.value) * length for tick in ticks]
+    widths = [text_width(tick.text, 12) for tick in ticks]
+    gaps = [places[index + 1] - places[index] - (widths[index] + widths[index + 1]) / 2 for index in range(len(ticks) - 1)]
+    return min(gaps, default=length) < _TICK_GAP
 
 
 def position(on: Span, value: float | str | None) -> float | None:

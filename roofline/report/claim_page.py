@@ -15,6 +15,8 @@ _WIDE = 6.0
 """Ratio of the largest to the smallest value from which on the scale is logarithmic."""
 _MARGIN = 1.4
 """By so much the scale goes on beyond the outermost values."""
+_SIDE = 0.2
+"""Share of a logarithmic scale that it goes on beyond them, at the least."""
 _SIZE = 0.15
 """Area of a point."""
 _GIB = 2.0**30
@@ -43,17 +45,39 @@ def view(judgement: Judgement, text: str | None, line: str) -> View:
     notes = replace(summary.assumptions_table(worst), title="What is assumed")
     return View(
         title=f"Claim: {', '.join(one.claim.title for one in claims)}",
-        subtitle=text or "",
+        subtitle=settings(worst),
         answer=tuple(f"{one.verdict.capitalize()}: {one.headline}." for one in claims),
         fits=judgement.verdict != "impossible",
         error="",
-        tiles=_tiles(worst),
+        tiles=_tiles(worst, text),
         commands=(Command(label="Reproduce in a terminal", text=line),),
         sections=tuple(sections),
         assumptions=text_table("assumptions", notes),
         not_modelled=_NOT_MODELLED,
         verdict=f"{worst.verdict.capitalize()}: {worst.headline}.",
     )
+
+
+_STATED = {
+    "dtype": "{}",
+    "parallelism": "{}",
+    "batch": "batch {}",
+    "requests": "{}",
+    "input_len": "prompt {}",
+    "context": "context {}",
+}
+"""Settings of a claim that its line of settings has, by the name of their assumption."""
+
+
+def settings(one: ClaimJudgement) -> str:
+    """Model and hardware, the data type, and what the claim states of its workload, in one line."""
+    notes = {note.name: note for note in one.assumptions}
+    texts = [
+        form.format(f"{notes[name].value:,}" if isinstance(notes[name].value, int) else notes[name].value)
+        for name, form in _STATED.items()
+        if name in notes and (name == "dtype" or notes[name].origin == "given")
+    ]
+    return " · ".join([one.about, *texts])
 
 
 def _limit(one: ClaimJudgement) -> str:
@@ -73,11 +97,13 @@ def _about(one: ClaimJudgement, value: float) -> Cell:
     return Cell(text=one.claim.format_value(float(f"{value:.{about_digits(value) - 1}e}")), value=value)
 
 
-def _tiles(one: ClaimJudgement) -> tuple[Tile, ...]:
-    """The claimed value, the best that is possible, their ratio, and what is expected."""
+def _tiles(one: ClaimJudgement, text: str | None) -> tuple[Tile, ...]:
+    """The claimed value, with the claim's words if it has any, the best that is possible, their ratio, and what is expected."""
     if one.claimed is None:
         return ()
-    tiles = [Tile(label=_claimed(one).capitalize(), cell=_value(one, one.claimed), note="by the claim")]
+    tiles = [
+        Tile(label=_claimed(one).capitalize(), cell=_value(one, one.claimed), note=f"“{text}”" if text else "by the options")
+    ]
     if one.ceiling is not None:
         what = {"floor": "no time is below it", "ceiling": "no rate is above it", "memory": "of a device"}[_limit(one)]
         tiles.append(Tile(label=_limit(one).capitalize(), cell=_value(one, one.ceiling), note=what))
@@ -116,11 +142,13 @@ def _sections(one: ClaimJudgement, at: int, *, several: bool) -> list[Section]:
 def scale_figure(one: ClaimJudgement, key: str = "scale", title: str = "On the scale") -> Figure | None:
     """The claimed value among the limit, the bound, the estimate, and the limits under likely mistakes, a row each.
 
-    None where the claim has no numbers. Shaded is what is impossible, and what is beyond the estimate's better end.
+    None where the claim has no numbers. Shaded is what is impossible, and what is beyond the estimate's better end; the line
+    is the claimed value, which has a row of its own.
     """
     if one.claimed is None or one.ceiling is None:
         return None
     unit = _GIB if one.claim.kind == "fits" else 1.0
+    unit_text = {"tokens_per_s": one.claim.format_value(1).partition(" ")[2], "fits": "GiB"}.get(one.claim.kind, "")
     changed = _claimed(one) if one.claim.kind == "fits" else _limit(one)
     groups: list[tuple[str, str, list[tuple[str, float | None]]]] = [
         (_claimed(one), "measured", [(_claimed(one), one.claimed)]),
@@ -148,27 +176,30 @@ def scale_figure(one: ClaimJudgement, key: str = "scale", title: str = "On the s
                 y=tuple(label for label, _ in known),
                 size=tuple(_SIZE for _ in known),
                 labels=tuple(f"{label}: {text}" for (label, _), text in zip(known, texts, strict=True)),
-                short=tuple(texts),
+                short=tuple(text.removesuffix(f" {unit_text}") for text in texts),
             )
         )
     low, high = min(values), max(values)
     log = high > _WIDE * low
-    what = {"tokens_per_s": one.claim.format_value(1).partition(" ")[2], "fits": "GiB", "peak_flops": "peak"}
-    likely = " Grey: beyond what kernels and engines are expected to reach at best." if one.best is not None else ""
+    beyond = "below" if one.claim.is_time else "more than" if one.claim.kind == "fits" else "above"
+    likely = f" Grey: implausible, {beyond} what kernels and engines are expected to reach at best." if one.best else ""
     return Figure(
         key=key,
         title=title,
-        note=f"Shaded red: beyond the {_limit(one)}, which is impossible.{likely}",
+        note=f"Red: impossible, {beyond} the {_limit(one)}.{likely}",
         x=Axis(
-            title=what.get(one.claim.kind, "time"),
+            title=unit_text or ("peak" if one.claim.kind == "peak_flops" else "time"),
             scale="log" if log else "linear",
-            low=low / _MARGIN**2 if log else 0.0,
-            high=high * _MARGIN,
+            low=low / max(_MARGIN**2, (high / low) ** _SIDE) if log else 0.0,
+            high=high * max(_MARGIN, (high / low) ** _SIDE if log else 0.0),
             unit=one.claim.unit if one.claim.unit in ("s", "FLOP/s") else "",
         ),
         y=Axis(title="", scale="category"),
         series=tuple(one for one in series if one.x),
-        marks=(Mark(text=_claimed(one), x=one.claimed / unit, role="critical"),),
+        marks=(
+            Mark(text="", x=one.claimed / unit, role="critical"),
+            Mark(text="← impossible" if one.claim.is_time else "impossible →", x=one.ceiling / unit, role="limit"),
+        ),
         zones=tuple(_zones(one, unit)),
         table=table(f"{key}-rows", "On the scale", "", ("what", "value"), rows),
     )
@@ -178,7 +209,7 @@ def _zones(one: ClaimJudgement, unit: float) -> list[Zone]:
     """What is impossible, and what is implausible."""
     limit, best = (one.ceiling or 0.0) / unit, None if one.best is None else one.best / unit
     ends = ("x1", "x0") if one.claim.is_time else ("x0", "x1")
-    zones = [Zone(text="impossible", role="limit", **{ends[0]: limit})]
+    zones = [Zone(text="", role="limit", **{ends[0]: limit})]
     if best is not None:
-        zones.append(Zone(text="implausible", role="less", **{ends[0]: best, ends[1]: limit}))
+        zones.append(Zone(text="", role="less", **{ends[0]: best, ends[1]: limit}))
     return zones

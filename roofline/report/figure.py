@@ -87,6 +87,8 @@ class Series:
     """Heat: value, text and hatch of each cell, rows by y, columns by x."""
     hatched_name: str = ""
     """Heat: what a hatched cell means, for the legend."""
+    shades: tuple[tuple[float, str], ...] = ()
+    """Heat: values and texts of the legend, rising; from the first to the last go the shades. Empty: those of its cells."""
     keys: tuple[str, ...] = ()
     """A key per point, for what a click on it opens."""
     variant: int | None = None
@@ -95,7 +97,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A labelled line across the figure, in units of its axis: vertical at x, horizontal at y."""
+    """A line across the figure, in units of its axis: vertical at x, horizontal at y; without a label if the text is ""."""
 
     text: str
     x: float | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from roofline.errors import RooflineError
 from roofline.predict.result import Analysis
+from roofline.report.summary import BOUND_AND_FLOOR
 from roofline.text import Answer, Labelled, Table, answer_text, clean
 
 
@@ -123,6 +124,8 @@ def _part(part: Table | Labelled | str) -> str:
     if isinstance(part, Table):
         title = f"<h4>{escape(part.title)}</h4>\n" if part.title else ""
         note = f"<p class=note>{escape(part.note)}</p>\n" if part.note else ""
-        return f"{title}{note}<div class=wide>{_rows(part)}</div>\n" if part.rows else ""
+        both = {"bound", "floor"} <= {*part.columns}
+        caption = f"<p class=note>{escape(BOUND_AND_FLOOR)}</p>\n" if both else ""
+        return f"{title}{note}<div class=wide>{_rows(part)}</div>\n{caption}" if part.rows else ""
     rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(words)}</td></tr>\n" for label, words in part)
     return f"<table><tbody>\n{rows}</tbody></table>\n" if rows else ""

@@ -139,7 +139,7 @@ def above(figure: Figure, frame: Frame) -> list[Label]:
     placed: list[Label] = []
     for index, mark in enumerate(figure.marks):
         line = lines[index]
-        if line is not None:
+        if line is not None and mark.text != "":
             others = [other for other in lines if other is not None and other != line]
             placed.append(_over(index, _fitting(mark.text, frame), line, others, frame, placed))
     return placed
@@ -169,7 +169,7 @@ def labels(figure: Figure, frame: Frame) -> list[Label]:
     placed: list[Label] = []
     for index, mark in enumerate(figure.marks):
         y = position(frame.y, mark.y)
-        if y is not None:
+        if y is not None and mark.text != "":
             text, level = _fitting(mark.text, frame), down(frame, y)
             sides = [(frame.width - 2, level, "top left"), (2.0, level, "top right")]
             sides += [(frame.width - 2, level, "bottom left"), (2.0, level, "bottom right")]

@@ -103,7 +103,7 @@ def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int
         "range": [on.high, on.low] if by_name and axis is figure.y else ends,
         "tickmode": "array",
         "tickvals": [tick.value for tick in on.ticks],
-        "ticktext": [plain(shorten(tick.text, most)) for tick in on.ticks],
+        "ticktext": [_tick_text(tick.text, most, axis is figure.y and by_name and len(heat) == 0) for tick in on.ticks],
         "tickfont": {"color": table["ink"]},
         "ticks": "" if by_name else "outside",
         "tickcolor": table["grey"],
@@ -117,6 +117,14 @@ def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int
         "zerolinecolor": table["grey"],
         "fixedrange": by_name,
     }
+
+
+def _tick_text(text: str, most: int, folds: bool) -> str:
+    """A tick's text of at most `most` characters; a name beside a row, which `folds`, takes two lines of them where it must."""
+    first = text[: most + 1].rpartition(" ")[0]
+    if not folds or len(text) <= most or first == "":
+        return plain(shorten(text, most))
+    return f"{plain(first)}<br>{plain(shorten(text[len(first) + 1 :], most))}"
 
 
 def _legend_rows(figure: Figure, width: float) -> int:

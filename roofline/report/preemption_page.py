@@ -200,17 +200,17 @@ def _heat(comparison: Comparison) -> Figure:
         x=tuple(f"{block:,}" for block in grid.blocks),
         y=tuple(f"{tokens:,}" for tokens in grid.tokens),
         z=grid.ratios,
-        texts=tuple(tuple(_ratio(value) for value in line) for line in grid.ratios),
+        texts=tuple(tuple(formatting.in_cell(value) for value in line) for line in grid.ratios),
         hatched=tuple(tuple(value < 1 for value in line) for line in grid.ratios),
         hatched_name="recomputing is faster",
         labels=tuple(
-            f"{tokens:,} tokens, blocks of {block:,}: recomputing takes {_ratio(value)} times as long as a swap"
+            f"{tokens:,} tokens, blocks of {block:,}: recomputing takes {formatting.in_cell(value)} times as long as a swap"
             for tokens, line in zip(grid.tokens, grid.ratios, strict=True)
             for block, value in zip(grid.blocks, line, strict=True)
         ),
     )
     rows = [
-        (whole(tokens), *(Cell(text=_ratio(value), value=value) for value in line))
+        (whole(tokens), *(Cell(text=formatting.in_cell(value), value=value) for value in line))
         for tokens, line in zip(grid.tokens, grid.ratios, strict=True)
     ]
     return Figure(
@@ -222,8 +222,3 @@ def _heat(comparison: Comparison) -> Figure:
         series=(series,),
         table=table("blocks-rows", "Recompute over swap", "", ("tokens", *(f"{block:,}" for block in grid.blocks)), rows),
     )
-
-
-def _ratio(value: float) -> str:
-    """A ratio with two digits, or three from 100 on."""
-    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"

@@ -235,8 +235,8 @@ class Ramp:
 
 
 def ramp(series: Series) -> Ramp:
-    """The range of the values of a heat map that are shown in colour: hatched cells have none."""
-    values = [value for value, _ in _coloured(series)]
+    """The range of the shades of a heat map: its own, else that of the values in colour, which hatched cells have not."""
+    values = [value for value, _ in (series.shades if len(series.shades) > 0 else _coloured(series))]
     low, high = min(values, default=0.0), max(values, default=0.0)
     return Ramp(low=low, high=high, log=low > 0 and high >= 8 * low)
 
@@ -252,8 +252,8 @@ def cell_text(series: Series, row: int, column: int) -> str:
 
 
 def steps(series: Series) -> list[tuple[int, str]]:
-    """For the legend of a heat map: shade (0 to 8) and text of the cells with the lowest, the middle and the highest value."""
-    cells = sorted(_coloured(series), key=lambda cell: cell[0])
+    """For the legend of a heat map: shade (0 to 8) and text of the lowest, the middle and the highest value."""
+    cells = sorted(series.shades if len(series.shades) > 0 else _coloured(series), key=lambda cell: cell[0])
     scale = ramp(series)
     shades: list[tuple[int, str]] = []
     for index in (0, len(cells) // 2, len(cells) - 1):

@@ -50,6 +50,13 @@ def headline(result: Described) -> str:
     return f"{result.model['title']} on {several}{hardware['accelerator_title']}{inside}"
 
 
+BOUND_AND_FLOOR = (
+    "Bound: each operator as fast as the datasheet's rates allow, one after another. "
+    "Floor: everything overlaps; no time is below it."
+)
+"""What the two least times are, under a table that has both."""
+
+
 def subtitle(result: Described) -> str:
     """One line of text: parameters, layers, context, formats, sizes of parallelism, engine."""
     deployment, counted = result.deployment, result.model["parameters"]

@@ -101,7 +101,12 @@ def _description(figure: Figure) -> str:
     """What is drawn, in words."""
     names = ", ".join(dict.fromkeys(shorten(series.name, 60) for series in figure.series if series.name))
     sides = [f"{side}: {axis_title(axis)}." for side, axis in (("Across", figure.x), ("Up", figure.y)) if axis_title(axis)]
-    parts = [figure.note, *sides, f"Shown: {names}." if names else "", "; ".join(mark.text for mark in figure.marks)]
+    parts = [
+        figure.note,
+        *sides,
+        f"Shown: {names}." if names else "",
+        "; ".join(mark.text for mark in figure.marks if mark.text),
+    ]
     return shorten(" ".join(part for part in parts if part), _LONGEST)
 
 

@@ -106,6 +106,7 @@ def _judge(resolved: ResolvedClaim) -> ClaimJudgement:
     assumptions = (*resolved.statement.notes, *rules.assume(resolved, ceiling), *_estimates(resolved, achievable, verdict))
     judged = ClaimJudgement(
         claim=claim,
+        about=_where(resolved),
         verdict=verdict,
         headline="",
         claimed=claimed,

@@ -36,6 +36,7 @@ class ClaimJudgement:
 
     Attributes:
         claim: what was judged.
+        about: the model and the hardware, in words.
         verdict: possible, implausible or impossible.
         headline: the verdict in one sentence.
         claimed: the claimed figure; of `fits`, the bytes that a device has to hold.
@@ -51,6 +52,7 @@ class ClaimJudgement:
     """
 
     claim: Claim
+    about: str
     verdict: Verdict
     headline: str
     claimed: float | None

@@ -223,7 +223,7 @@ def heatmap(request: ResolvedRequest, result: Analysis) -> Figure:
         hatched.append(tuple(odd))
     unit, scale = ("s", 1.0) if min([value or 1.0 for line in z for value in line]) >= 1 else ("ms", 1e3)
     texts = [
-        tuple("" if odd else formatting.number(scale * (value or 0.0), 2) for value, odd in zip(line, row, strict=True))
+        tuple("" if odd else formatting.in_cell(scale * (value or 0.0)) for value, odd in zip(line, row, strict=True))
         for line, row in zip(z, hatched, strict=True)
     ]
     map_of = Series(

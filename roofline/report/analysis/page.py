@@ -153,7 +153,7 @@ def result_page(result: Analysis, formulas: Formulas | None = None) -> str:
     listed = View(
         title=summary.headline(result),
         subtitle=text_of.settings(result),
-        answer=(*summary.sentences(result), summary.subtitle(result)),
+        answer=(*summary.sentences(result), summary.BOUND_AND_FLOOR, summary.subtitle(result)),
         fits=result.memory.fits,
         error="",
         tiles=(),
@@ -362,7 +362,7 @@ def still_view(model: str, hardware: Sequence[str], options: Mapping[str, Any], 
     return View(
         title=summary.headline(result),
         subtitle=live.settings_line(request, result),
-        answer=(*summary.sentences(result), *spoken, summary.subtitle(result)),
+        answer=(*summary.sentences(result), *spoken, summary.BOUND_AND_FLOOR, summary.subtitle(result)),
         fits=result.memory.fits,
         error="",
         tiles=_tiles(request, result),
@@ -423,4 +423,6 @@ def _times_by_hardware(results: Sequence[Analysis]) -> Table:
         for name, span in spans:
             times = (*map(seconds, (span.floor, span.bound)), *map(about_time, (span.estimate, span.low, span.high)))
             rows.append((text_cell(result.hardware["title"]), text_cell(name), *times))
-    return table("compare-rows", "Times", "", ("hardware", "step", "floor", "bound", "estimate", "from", "to"), rows)
+    return table(
+        "compare-rows", "Times", summary.BOUND_AND_FLOOR, ("hardware", "step", "floor", "bound", "estimate", "from", "to"), rows
+    )

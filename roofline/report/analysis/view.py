@@ -64,7 +64,7 @@ def head(state: Solved) -> View:
     return View(
         title=summary.headline(result),
         subtitle=settings_line(request, result),
-        answer=(*summary.sentences(result), summary.subtitle(result)),
+        answer=(*summary.sentences(result), summary.BOUND_AND_FLOOR, summary.subtitle(result)),
         fits=result.memory.fits,
         error="",
         tiles=tiles(request, result),

@@ -81,11 +81,7 @@ def _goals_of(sweep: SweepData, phase: str, rows: pd.DataFrame) -> tuple[pd.Data
 def _about(sweep: SweepData, goals: _Goals) -> str:
     ways = [f"{'more' if goal.largest else 'less'} {goal.title}" for goal in goals]
     text = f"Wanted: {ways[0]} and {ways[1]}. No point of the same kind beats one on its line in both"
-    return (
-        f"{text}. Numbers are batches."
-        if len(sweep.objectives) > 2
-        else f"{text}; hollow ones are beaten. Numbers are batches."
-    )
+    return f"{text}." if len(sweep.objectives) > 2 else f"{text}; hollow ones are beaten."
 
 
 # The figure: a line per kind, over a thinned sample of the points that are beaten
@@ -122,16 +118,22 @@ def _figure(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: _Goals, key
     of_all = {int(place) for place in best_of_all[_PLACE]}
     groups = [(name, group, _front(group, goals)) for name, group in sweep.grouped(rows, _axes(sweep))]
     chosen = _most_on(groups, goals, of_all)
+    named = _differing(sweep, phase, [its for _, _, its in chosen])
     texts = [*notes, *_left_out(chosen, groups)]
+    texts += [f"Labels: {', '.join(called(name, phase) for name in named)}."] if named else []
     lines, dots, cells = [], [], []
     for number, (name, _, its) in enumerate(chosen):
         best = thinned(its, _FRONT)
-        lines.append(_series("line", name, number, best, goals, short=_batches(best)))
+        lines.append(_series("line", name, number, best, goals, short=_short(best, phase, named)))
         dots.append(_series("points", name, number, best, goals, labels=_labels(sweep, phase, best, goals)))
         cells += _rows(sweep, phase, name, best, goals, of_all)
     if len(chosen) > 1:
-        lines.insert(0, _bare(best_of_all, goals))  # below the lines of the kinds, which have their hues
-        texts.append("The front of all is that of every kind together.")
+        alone = next((name for name, _, its in chosen if of_all <= {int(place) for place in its[_PLACE]}), "")
+        if alone:  # a second line on that of the kind would not be seen
+            texts.append(f"The front of all is that of {alone}.")
+        else:
+            lines.insert(0, _bare(best_of_all, goals))  # below the lines of the kinds, which have their hues
+            texts.append("The front of all is that of every kind together.")
         if "model" in sweep.varied:
             texts.append("Models compete too: small ones win.")
     on_lines = of_all.union(*({int(place) for place in its[_PLACE]} for _, _, its in chosen))
@@ -228,8 +230,23 @@ def _places(rows: pd.DataFrame, goals: _Goals) -> tuple[tuple[float, ...], tuple
     return x, y
 
 
-def _batches(rows: pd.DataFrame) -> tuple[str, ...]:
-    return tuple(f"{int(value):,}" for value in rows["batch"]) if "batch" in rows.columns else ()
+def _differing(sweep: SweepData, phase: str, fronts: Sequence[pd.DataFrame]) -> list[str]:
+    """Columns that say which point of its line a point is, the batch first: those that differ on some of the lines."""
+    known = [name for name in ("batch", *_names(sweep, phase, fronts[0].columns)) if name in fronts[0].columns]
+    return [name for name in dict.fromkeys(known) if any(len(rows[name].unique()) > 1 for rows in fronts)]
+
+
+def _short(rows: pd.DataFrame, phase: str, named: Sequence[str]) -> tuple[str, ...]:
+    """The label of each point: the batch as a number, all others with their names."""
+    return tuple(
+        ", ".join(
+            cell(name, row[name]).text
+            if name == "batch"
+            else f"{called(name, phase)} {'default' if absent(row[name]) else cell(name, row[name]).text}"
+            for name in named
+        )
+        for row in rows.to_dict("records")
+    )
 
 
 def _names(sweep: SweepData, phase: str, known: Any) -> list[str]:

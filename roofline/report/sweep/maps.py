@@ -22,6 +22,7 @@ _COARSE, _FEW_MAPS = 16, 4
 """Values of an axis where there are more maps than that many."""
 _WITH_LETTERS = 12
 """Columns up to which what binds fits in a cell."""
+_RESOURCES = {letter: f"{name}-bound" for name, letter in LETTERS.items()}
 _STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -32,6 +33,44 @@ class _Point:
     time: float | None
     letter: str
     fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """What the maps of a phase share, so that they can be compared: the unit, the shades, and what binds in most cells.
+
+    Args:
+        seconds: of the unit.
+        unit: its name.
+        shades: seconds and texts of the legend, from the least time to the greatest; none without times.
+        usual: letter of the resource that binds in most cells, which have none; "" where it is not known.
+    """
+
+    seconds: float
+    unit: str
+    shades: tuple[tuple[float, str], ...]
+    usual: str
+
+
+def shared_scale(sweep: SweepData, phase: str, groups: list[pd.DataFrame]) -> Scale:
+    """The scale of the maps of some configurations."""
+    points: list[_Point] = []
+    for rows in groups:
+        timing = basis(sweep, phase, rows)
+        points += [] if timing is None else [one for one in _points(rows, LENGTH[phase], timing).values() if one.fits]
+    times = sorted(point.time for point in points if point.time is not None)
+    middle = times[len(times) // 2] if times else 1e-3
+    size, unit = next((step for step in _STEPS if middle >= step[0]), _STEPS[-1])
+    ends = (times[0], times[-1]) if times else ()
+    between = math.sqrt(times[0] * times[-1]) if times and times[-1] >= 8 * times[0] else sum(ends) / 2
+    values = sorted({*ends, between}) if times else []
+    letters = [point.letter for point in points if point.letter]
+    return Scale(
+        seconds=size,
+        unit=unit,
+        shades=tuple((value, formatting.in_cell(value / size)) for value in values),
+        usual=max(LETTERS.values(), key=letters.count) if letters else "",
+    )
 
 
 def is_grid(rows: pd.DataFrame, phase: str) -> bool:
@@ -45,8 +84,18 @@ def is_map(rows: pd.DataFrame, phase: str) -> bool:
     return is_grid(rows, phase) and len(rows["batch"].unique()) > 1 and len(rows[LENGTH[phase]].unique()) > 1
 
 
-def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: str, maps: int) -> Figure | None:
-    """Heat map of the time of a configuration by batch and length; None without times. `maps` is how many the page has."""
+def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: str, maps: int, scale: Scale) -> Figure | None:
+    """Heat map of the time of a configuration by batch and length; None without times.
+
+    Args:
+        sweep: of which the rows are.
+        phase: "prefill" or "decode".
+        called: the configuration's name.
+        rows: those of the configuration.
+        key: of the figure.
+        maps: how many the page has.
+        scale: that of all maps of the phase.
+    """
     timing = basis(sweep, phase, rows)
     if timing is None:
         return None
@@ -54,11 +103,10 @@ def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: 
     batches, lengths = (sorted(int(value) for value in rows[name].dropna().unique()) for name in ("batch", length))
     across, down = evenly_spaced(batches, most), evenly_spaced(lengths, most)
     points = _points(rows, length, timing)
-    scale, unit = _scale([point.time for point in points.values() if point.time is not None and point.fits])
     grid = [[points.get((batch, tokens)) for batch in across] for tokens in down]
     lettered = len(across) <= _WITH_LETTERS and "bound_by" in rows.columns
     series = Series(
-        name=f"{timing.title} in {unit}:",
+        name=f"{timing.title} in {scale.unit}:",
         kind="heat",
         role="estimate",
         x=tuple(f"{batch:,}" for batch in across),
@@ -67,6 +115,7 @@ def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: 
         texts=tuple(tuple(_text(point, scale, lettered=lettered) for point in line) for line in grid),
         hatched=tuple(tuple(point is not None and not point.fits for point in line) for line in grid),
         hatched_name="does not fit in memory",
+        shades=scale.shades,
         labels=tuple(
             _label(point, batch, tokens, phase, timing)
             for tokens, line in zip(down, grid, strict=True)
@@ -75,19 +124,21 @@ def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: 
     )
     return Figure(
         key=key,
-        title=f"{timing.title} of {called}, in {unit}",
-        note=" ".join(_notes(timing, lettered, grid, (len(across), len(batches)), (len(down), len(lengths)), phase)),
+        title=f"{timing.title} of {called}, in {scale.unit}",
+        note=" ".join(
+            _notes(timing, scale.usual if lettered else "", grid, (len(across), len(batches)), (len(down), len(lengths)), phase)
+        ),
         x=Axis(title="sequences", scale="category"),
         y=Axis(title=LENGTHS[phase], scale="category"),
         series=(series,),
         table=_table(
             key,
             f"{timing.title} of {called}",
-            unit,
+            scale.unit,
             phase,
             across,
             down,
-            [[_cell(point, scale, lettered=lettered) for point in line] for line in grid],
+            [[_cell(point, scale) for point in line] for line in grid],
         ),
     )
 
@@ -103,18 +154,12 @@ def _points(rows: pd.DataFrame, length: str, timing: Basis) -> dict[tuple[int, i
     }
 
 
-def _scale(times: list[float]) -> tuple[float, str]:
-    """The unit in which most numbers of a map are short."""
-    middle = sorted(times)[len(times) // 2] if times else 1e-3
-    return next((step for step in _STEPS if middle >= step[0]), _STEPS[-1])
-
-
-def _text(point: _Point | None, scale: float, *, lettered: bool) -> str:
+def _text(point: _Point | None, scale: Scale, *, lettered: bool) -> str:
+    """Text of a cell: its time, and what binds where that is another resource than in most cells."""
     if point is None or point.time is None:
         return ""
-    value = point.time / scale
-    text = f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
-    return f"{text}\n{point.letter}" if lettered and point.letter else text
+    text = formatting.in_cell(point.time / scale.seconds)
+    return f"{text}\n{point.letter}" if lettered and point.letter not in ("", scale.usual) else text
 
 
 def _label(point: _Point | None, batch: int, tokens: int, phase: str, timing: Basis) -> str:
@@ -129,7 +174,7 @@ def _label(point: _Point | None, batch: int, tokens: int, phase: str, timing: Ba
 
 def _notes(
     timing: Basis,
-    lettered: bool,
+    usual: str,
     grid: list[list[_Point | None]],
     across: tuple[int, int],
     down: tuple[int, int],
@@ -137,8 +182,10 @@ def _notes(
 ) -> list[str]:
     every = [point for line in grid for point in line]
     notes = ["Estimates." if timing.name == "estimate" else "At the bound: no estimate."]
-    if lettered:
-        notes.append("C: compute-bound, M: memory-bound, L: link-bound.")
+    if usual:
+        others = [letter for letter in LETTERS.values() if letter != usual and any(p and p.letter == letter for p in every)]
+        but = f" but {', '.join(f'{letter}: {_RESOURCES[letter]}' for letter in others)}" if others else ""
+        notes.append(f"{_RESOURCES[usual].capitalize()}{but}.")
     if any(point is None for point in every):
         notes.append("Blank: not in the sweep.")
     thinned = [
@@ -158,10 +205,10 @@ def _table(key: str, title: str, unit: str, phase: str, across: list[int], down:
     return table(f"{key}-rows", title, note, (LENGTHS[phase], *(f"{batch:,}" for batch in across)), rows)
 
 
-def _cell(point: _Point | None, scale: float, *, lettered: bool) -> Cell:
-    text = _text(point, scale, lettered=lettered).replace("\n", " ")
+def _cell(point: _Point | None, scale: Scale) -> Cell:
     if point is None or point.time is None:
         return NOTHING
+    text = f"{formatting.in_cell(point.time / scale.seconds)} {point.letter}".strip()
     return Cell(text=text if point.fits else f"{text} (x)", value=point.time)
 
 

@@ -9,11 +9,11 @@ from roofline import formatting
 from roofline.predict.engine_command import shell_line
 from roofline.predict.grid import COLUMNS
 from roofline.predict.sweeps.spec import PLAIN, THROUGH
-from roofline.report.cells import number_cell, seconds, share, table, text_cell, whole
+from roofline.report.cells import about_count, about_time, number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Cell, Command, Section, Table, Tile, View
 from roofline.report.page import static_page
 from roofline.report.sweep import fronts, maps, tables
-from roofline.report.sweep.data import LENGTH, LENGTHS, SweepData, basis, called, cell, fitting, rates, written
+from roofline.report.sweep.data import LENGTH, LENGTHS, Basis, SweepData, basis, called, cell, fitting, rates, written
 from roofline.report.sweep.maps import is_grid
 
 if TYPE_CHECKING:
@@ -202,12 +202,17 @@ def _tiles(sweep: SweepData) -> tuple[Tile, ...]:
         if on is None or not fitted[on.time].notna().any():
             continue
         note = on.name if on.name == "estimate" else "at the bound"
-        listed.append(Tile(label=f"min {on.title}", cell=seconds(float(fitted[on.time].min())), note=note))
+        listed.append(Tile(label=f"min {on.title}", cell=_as(on, about_time, seconds, float(fitted[on.time].min())), note=note))
         rate = rates(fitted, phase, on)
         if rate is not None and rate.notna().any():
             label = f"max {'tokens' if phase == 'decode' else 'prompt tokens'}/s per device"
-            listed.append(Tile(label=label, cell=number_cell(float(rate.max())), note=note))
+            listed.append(Tile(label=label, cell=_as(on, about_count, number_cell, float(rate.max())), note=note))
     return tuple(listed)
+
+
+def _as(on: Basis, estimated: Callable[[float], Cell], exact: Callable[[float], Cell], value: float) -> Cell:
+    """A number with the digits of an estimate if it is one."""
+    return (estimated if on.name == "estimate" else exact)(value)
 
 
 def _axes_table(sweep: SweepData) -> Table:

@@ -155,8 +155,9 @@ def configuration_sections(sweep: SweepData, phase: str, rows: pd.DataFrame, pha
             tables=(_table(sweep, phase, every),),
         )
     )
+    scale = maps.shared_scale(sweep, phase, [group for _, group in chosen])
     for number, (name, group) in enumerate(chosen):
-        drawn_map = maps.heatmap(sweep, phase, name, group, f"map-{phase}-{number}", len(chosen) * phases)
+        drawn_map = maps.heatmap(sweep, phase, name, group, f"map-{phase}-{number}", len(chosen) * phases, scale)
         if drawn_map is not None:
             listed.append(
                 Section(key=f"map-{phase}-{number}", title=drawn_map.title, note="", figure=drawn_map, tables=(), half=True)
@@ -174,7 +175,7 @@ def _left_out(every: list[Any], served: list[Any], mapped: list[Any], chosen: li
             "order of the grid, the first and the last among them. To see others, sweep fewer values."
         )
     if len(chosen) > 1:
-        notes.append("Each map has its own shades.")
+        notes.append("The maps have the same shades.")
     return notes
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from picture_texts import text_faults
 
 import roofline
+from roofline.audit.claims import judge
 from roofline.errors import InputError, UnknownNameError
 from roofline.report.analysis.page import first_view
-from roofline.report.figures import figure_names
+from roofline.report.claim_page import view
+from roofline.report.figures import figure_names, figures_of
+from roofline.report.summary import BOUND_AND_FLOOR
+from roofline.report.svg import svg
 
 MODEL, HARDWARE = "llama-3.1-8b", "h100-sxm"
 LOAD = {"input_len": "1024", "output_len": "128"}
@@ -61,6 +67,47 @@ def test_each_figure_of_a_page_is_there(results: dict[str, Any], kind: str) -> N
         assert drawn.data or kind == "overflow"  # of what does not fit there is no time to draw
         assert drawn.layout.title.text
         assert drawn.to_json()
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_texts_of_figures_neither_meet_nor_leave_them(results: dict[str, Any], kind: str) -> None:
+    """As wide as a file, and as wide as a column of a page."""
+    figures = figures_of(results[kind])
+    for name in NAMES[kind]:
+        for width in (760.0, 480.0):
+            assert text_faults(svg(figures.make(name), width)) == [], name
+
+
+CLAIMS = (
+    "llama-3.1-8b on a100-sxm-80gb: 3500 tok/s at batch 1 fp16",
+    "llama-3.1-8b on a100-sxm-80gb: 136 tok/s at batch 1",  # a hair above the ceiling of 135.8
+    "llama-3.1-8b on a100-sxm-80gb: 95 tok/s at batch 1",
+    "llama-3.1-8b on a100-sxm-80gb: TPOT 7 ms",
+    "h100-sxm: 1979 dense bf16 TFLOP/s",
+)
+
+
+@pytest.mark.parametrize("text", CLAIMS)
+def test_the_scale_of_a_claim_can_be_read(text: str) -> None:
+    """The claimed value has a row; only the border of what is impossible has a text above the plot, so that none meet."""
+    shown = view(judge(text), text, "")
+    figure = shown.sections[0].figure
+    assert figure is not None
+    assert [mark.text.strip("←→ ") for mark in figure.marks] == ["", "impossible"]
+    assert {zone.text for zone in figure.zones} == {""}
+    assert "impossible" in figure.note
+    for width in (760.0, 480.0, 320.0):
+        assert text_faults(svg(figure, width)) == []
+
+
+def test_a_claim_by_options_says_what_it_is_about() -> None:
+    """Model, hardware, data type, and what was stated of the workload; not what was chosen in the claim's favour."""
+    shown = view(judge(model="llama-3.1-8b", hardware="a100-sxm-80gb", tokens_per_s=95, batch=1), None, "")
+    assert shown.subtitle == "Llama 3.1 8B on one NVIDIA A100 SXM4 80GB · bf16 · batch 1"
+    assert shown.tiles[0].note == "by the options"
+    shown = view(judge("llama-3.1-8b on 8x h100-sxm: 3000 tok/s"), "3000 tok/s", "")
+    assert shown.subtitle == "Llama 3.1 8B on 8 x NVIDIA H100 SXM5 80GB · bf16"
+    assert shown.tiles[0].note == "“3000 tok/s”"
 
 
 def test_names_are_those_of_the_page() -> None:
@@ -165,6 +212,17 @@ def test_notebooks_show_answer_figure_and_tables(results: dict[str, Any]) -> Non
         assert shown.ids, "the figure has a title and a description"
         ids += shown.ids
     assert len(ids) == len(set(ids))
+
+
+def test_a_table_with_both_says_what_bound_and_floor_are(results: dict[str, Any]) -> None:
+    """Once, in the line under the table; tables without the two columns have no such line."""
+    shown = results["analyze"]._repr_html_()
+    caption = escape(BOUND_AND_FLOOR)
+    before, _ = shown.split(caption)
+    assert before.endswith("</table>\n</div>\n<p class=note>")
+    assert "<th class=right scope=col>floor</th>" in before
+    assert caption in results["op"]._repr_html_()
+    assert caption not in results["preempt"]._repr_html_()
 
 
 def test_text_of_files_is_escaped_in_notebooks() -> None:

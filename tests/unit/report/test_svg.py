@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from figure_samples import BATCHES, BUDGET, HEAT, MEMORY, NOTHING, ROOFLINE, SAMPLES, SENSITIVITY, STANDING, TTFT
+from picture_texts import text_boxes, text_faults
 
-from roofline.report.axes import span, text_width
+from roofline.report.axes import span
 from roofline.report.figure import Axis, Figure, Mark, Series, Zone
 from roofline.report.layout import Frame, labels, spot
 from roofline.report.svg import svg
@@ -246,34 +247,11 @@ def test_every_name_mark_and_zone_can_be_read() -> None:
     assert "does not fit" in _visible(_tree(HEAT))
 
 
-def _boxes(element: ET.Element, x: float = 0.0, y: float = 0.0) -> Iterator[tuple[str, float, float, float, float]]:
-    """Text, left, top, right and bottom of every text that stands upright."""
-    transform = element.get("transform") or ""
-    if match := re.fullmatch(rf"translate\(({_NUMBER}) ({_NUMBER})\)", transform):
-        x, y = x + float(match[1]), y + float(match[2])
-    if element.tag == f"{_SVG}text" and "rotate" not in transform:
-        size, words = float(element.get("font-size", "")), element.text or ""
-        wide = text_width(words, size)
-        left = x + float(element.get("x", "")) - {"start": 0, "middle": wide / 2, "end": wide}[element.get("text-anchor", "")]
-        base = y + float(element.get("y", ""))
-        yield words, left, base - 0.75 * size, left + wide, base + 0.1 * size
-    for child in element:
-        yield from _boxes(child, x, y)
-
-
 @pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
 def test_texts_neither_meet_nor_leave_the_picture(figure: Figure) -> None:
     tree = _tree(figure)
-    width, height = (float(part) for part in (tree.get("viewBox") or "").split()[2:])
-    boxes = list(_boxes(tree))
-    assert len(boxes) >= 5 or figure is NOTHING
-    for words, left, top, right, bottom in boxes:
-        assert left >= 0, words
-        assert top >= 0, words
-        assert right <= width, words
-        assert bottom <= height, words
-    for one, other in itertools.combinations(boxes, 2):
-        assert one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2], (one[0], other[0])
+    assert len(list(text_boxes(tree))) >= 5 or figure is NOTHING
+    assert text_faults(svg(figure)) == []
 
 
 def test_a_text_runs_along_its_stroke() -> None:

@@ -14,6 +14,7 @@ import pytest
 from unit.report.sweep_samples import BATCHES, HARDWARE, described, row, rows, seconds, swept
 
 from roofline.report.figure import Figure, Section, View
+from roofline.report.styles import Ramp, ramp, steps
 from roofline.report.sweep.data import SweepData
 from roofline.report.sweep.maps import MAX_MAPS
 from roofline.report.sweep.page import command, sweep_page, view
@@ -61,14 +62,37 @@ def test_every_configuration_has_a_map() -> None:
         assert heat.z[0] == tuple(seconds(hardware, batch, 1024) for batch in BATCHES)
         assert heat.z[1][2] is None
         assert heat.texts[1][2] == ""
-    # 10 ms + 1 ms x 4 sequences
-    assert figure(shown, "map-decode-0").series[0].texts[0][2] == "14.0\nM"
+    # 10 ms + 1 ms x 4 sequences; all points are memory-bound, which the note says once
+    first = figure(shown, "map-decode-0")
+    assert first.series[0].texts[0][2] == "14"
+    assert "Memory-bound." in first.note
+
+
+def test_maps_side_by_side_have_the_same_shades() -> None:
+    """The least time of both is 11 ms (10 + 1), of the first; the greatest 2 x 14 ms, of the second, at 4 sequences."""
+    (one,), (other,) = (figure(view(swept()), f"map-decode-{number}").series for number in range(2))
+    assert one.shades == other.shades
+    assert one.shades == ((0.011, "11"), (pytest.approx(0.0195), "20"), (0.028, "28"))
+    assert ramp(one) == ramp(other) == Ramp(low=0.011, high=0.028, log=False)
+    # 22 ms on the second is as dark as 22 ms would be on the first: (22 - 11) / 17 of 9 shades
+    assert ramp(other).shade(other.z[0][0]) == 5
+    assert [text for _, text in steps(one)] == [text for _, text in steps(other)] == ["11", "20", "28"]
+
+
+def test_only_what_binds_otherwise_is_marked() -> None:
+    """Letters in every cell would say the same ten times over."""
+    every = [{**entry, "bound_by": "compute" if entry["batch"] == 4 else "memory"} for entry in rows()]
+    drawn = figure(view(swept(every)), "map-decode-0")
+    assert drawn.series[0].texts[0] == ("11", "12", "14\nC")
+    assert "Memory-bound but C: compute-bound." in drawn.note
+    assert drawn.table is not None
+    assert [cell.text for cell in drawn.table.rows[0]] == ["1,024", "11 M", "12 M", "14 C"]
 
 
 def test_the_table_of_a_map_has_its_numbers() -> None:
     found = figure(view(swept()), "map-decode-1").table
     assert found is not None
-    assert [cell.text for cell in found.rows[0]] == ["1,024", "22.0 M", "24.0 M", "28.0 M"]
+    assert [cell.text for cell in found.rows[0]] == ["1,024", "22 M", "24 M", "28 M"]
     assert found.rows[1][3].text == "–"
     assert found.rows[0][3].value == seconds(HARDWARE[1], 4, 1024)
 
@@ -78,9 +102,9 @@ def test_what_does_not_fit_and_has_a_time_is_hatched_with_it() -> None:
     every = [{**entry, "time_estimate_s": 0.02, "time_bound_s": 0.01} for entry in rows()]
     drawn = figure(view(swept(every)), "map-decode-0")
     assert drawn.series[0].hatched[1][2]
-    assert drawn.series[0].texts[1][2] == "20.0\nM"
+    assert drawn.series[0].texts[1][2] == "20"
     assert drawn.table is not None
-    assert drawn.table.rows[1][3].text == "20.0 M (x)"
+    assert drawn.table.rows[1][3].text == "20 M (x)"
 
 
 def test_a_map_without_estimates_is_of_bounds() -> None:
@@ -125,13 +149,39 @@ def test_the_front_of_each_kind_and_of_all() -> None:
     lines = {series.name: series for series in drawn.series if series.kind == "line"}
     at = [(seconds(HARDWARE[0], batch, 1024), batch / seconds(HARDWARE[0], batch, 1024)) for batch in BATCHES]
     assert list(zip(lines["h100-sxm"].x, lines["h100-sxm"].y, strict=True)) == at
-    assert lines["front of all"].x == lines["h100-sxm"].x
+    assert "front of all" not in lines
+    assert "The front of all is that of h100-sxm." in drawn.note
     assert lines["a100-sxm-80gb"].x == tuple(2 * time for time, _ in at)
     (beaten,) = (series for series in drawn.series if series.name == "beaten")
     # of each accelerator batches 1 and 2 at 2,048 tokens
     assert sorted(beaten.x) == sorted(seconds(name, batch, 2048) for name in HARDWARE for batch in (1, 2))
     assert drawn.table is not None
     assert [entry[-1].text for entry in drawn.table.rows] == ["yes"] * 3 + ["no"] * 3
+
+
+def test_a_front_of_several_kinds_is_a_line_below_theirs() -> None:
+    """The first has the least times (11, 12 and 14 ms), the second with 4 sequences (28 ms) the highest rate."""
+    found = [row(hardware, batch, 1024) for hardware in HARDWARE for batch in BATCHES]
+    found[-1]["tokens_per_s_per_device_estimate"] = 1000.0
+    drawn = figure(view(swept(found)), "front-decode")
+    lines = [series for series in drawn.series if series.kind == "line"]
+    assert lines[0].name == "front of all"
+    assert lines[0].x == (0.011, 0.012, 0.014, 0.028)
+
+
+def test_labels_name_everything_that_differs() -> None:
+    """With tensor parallelism of 1 and 2 a batch alone says half: points of both are on the line."""
+    found = [row(HARDWARE[0], batch, 1024, tp=tp) for tp in (1, 2) for batch in BATCHES]
+    for entry in found:  # two devices are faster by a half, and as expensive: small batches win on two, large ones on one
+        entry["devices"] = entry["tp"]
+        entry["time_estimate_s"] /= 1.5 if entry["tp"] == 2 else 1
+        entry["tokens_per_s_per_device_estimate"] = entry["batch"] / entry["time_estimate_s"] / entry["tp"]
+    found += [row(HARDWARE[1], batch, 1024, tp=1) for batch in BATCHES]
+    drawn = figure(view(swept(found, described=None, points=None)), "front-decode")
+    line = next(series for series in drawn.series if series.kind == "line" and series.name == HARDWARE[0])
+    # two devices: 7.3, 8 and 9.3 ms with 68, 125 and 214 tokens/s of each; one: 14 ms with 286, its 11 and 12 ms are beaten
+    assert line.short == ("1, tp 2", "2, tp 2", "4, tp 2", "4, tp 1")
+    assert "Labels: batch, tp." in drawn.note
 
 
 def test_beaten_points_are_thinned_and_say_so() -> None:
