@@ -11,7 +11,8 @@ c, and holds at most ceil((k + n - 1)/b), one more where b does not divide k.
 
 Where kinds of layers share one pool of pages (`shared_pages`), every page has the size of the largest kind's block: the
 blocks of smaller kinds take more tokens, recurrent state is padded to a page (and the blocks of attention are enlarged
-until a state fits into one), and layers are put into groups of equal length, one page a layer: of the fewest layers that
+until a state fits into one), blocks that do not divide the largest are padded to it where the engine does that
+(`pads_pages`), and layers are put into groups of equal length, one page a layer: of the fewest layers that
 a kind has, or of the most where that is less than `widen_below` times the fewest. A kind whose layers do not fill its
 last group pays for the whole of it.
 """
@@ -86,6 +87,8 @@ class Allocation:
     kinds: tuple[Kind, ...]
     state_bytes: float = 0.0
     """Of one sequence."""
+    page_bytes: float = 0.0
+    """Of the pages of one group of layers, where kinds of layers share a pool: memory is cut into these. 0: they share none."""
     unknown: str = ""
     """Why the engine's rules do not say how this is laid out; empty where they do."""
 
@@ -140,7 +143,7 @@ def allocation(
     same_span = len({(kind.window, kind.chunk) for kind in layers}) <= 1 and not (layers and states)
     if strange := retained - set(rules.known):
         return Allocation(
-            tuple(_separate(kind, block) for kind in layers), state, f"it has none for {', '.join(sorted(strange))}"
+            tuple(_separate(kind, block) for kind in layers), state, unknown=f"it has none for {', '.join(sorted(strange))}"
         )
     if same_span or not rules.shared_pages:
         return Allocation(tuple(_separate(kind, block) for kind in layers), state)
@@ -180,14 +183,15 @@ def _in_pages(
         narrowest = min(kind.size for kind in layers)
         block = max(block, step * int(ceil_div(largest_state, step * narrowest)))
     page = max(kind.size * block for kind in layers)
-    if odd := [kind for kind in layers if page % (kind.size * block)]:
+    odd = [kind for kind in layers if page % (kind.size * block)]
+    if odd and not rules.pads_pages:
         why = f"a block of {odd[0].size * block:,.0f} bytes does not divide the largest, of {page:,.0f}"
-        return Allocation(tuple(_separate(kind, block) for kind in layers), state, why)
+        return Allocation(tuple(_separate(kind, block) for kind in layers), state, unknown=why)
     counts = [*(kind.count for kind in layers), *(count for _, count in states)]
     group = max(counts) if max(counts) < rules.widen_below * min(counts) else min(counts)
     kinds = tuple(
         Kind(
-            int(page // kind.size),
+            block if kind in odd else int(page // kind.size),
             int(ceil_div(kind.count, group)) * group * page,
             kind.window,
             kind.chunk,
@@ -196,4 +200,4 @@ def _in_pages(
         for kind in layers
     )
     groups = sum(int(ceil_div(count, group)) for _, count in states)
-    return Allocation(kinds, groups * group * page * rules.state_blocks)
+    return Allocation(kinds, groups * group * page * rules.state_blocks, page_bytes=group * page)

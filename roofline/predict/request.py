@@ -135,10 +135,6 @@ def _read_deployment(options: Options, engine: Engine, engine_given: bool, notes
         else:
             notes.append(Assumption(name, given, "given", why))
     notes.append(Assumption("reserve", deployment.reserve, "given" if deployment.reserve else "default", "bytes kept free"))
-    if options.take("enable_prefix_caching"):
-        notes.append(
-            Assumption("enable_prefix_caching", True, "given", "--shared-prefix says how many cached tokens are common")
-        )
     return deployment
 
 
@@ -498,6 +494,9 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     inputs.append(read)
     deployment = _read_deployment(left, engine, engine_name is not None, notes)
     share_of, utilization, share_note = _memory_share(deployment, engine, hardware.memory_bytes)
+    if prefix_caching := left.take("enable_prefix_caching"):
+        why = "--shared-prefix says how many cached tokens are common"
+        notes.append(Assumption("enable_prefix_caching", True, "given", why))
     place = next((index for index, note in enumerate(notes) if note.name == "block_size"), len(notes))
     notes.insert(place, share_note)
     workload = read_workload(left, model, deployment, notes)
@@ -516,7 +515,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         share_of=share_of,
         block_size=deployment.block_size or engine.block_size,
         max_num_batched_tokens=deployment.max_num_batched_tokens or engine.max_num_batched_tokens,
-        rules=engine.kv_cache,
+        rules=engine.kv_cache.with_prefix_caching(prefix_caching),
     )
     fits = Fits(hardware, deployment.backend)
     fits.check()

@@ -53,6 +53,16 @@ class KvCacheRules(Spec):
     )
     state_dtype_of: dict[str, str] = Field(default_factory=dict, description="the same for some families")
     state_blocks: int = Field(default=1, ge=1, description="copies of the recurrent state of a sequence")
+    cached_state_blocks: int | None = Field(
+        default=None, ge=1, description="the same with prefix caching; default: prefix caching does not change it"
+    )
+    caches_states: bool = Field(
+        default=False, description="prefixes of models with recurrent state are cached unless that is switched off"
+    )
+    pads_pages: bool = Field(
+        default=False, description="a block that does not divide the largest one is padded to it; default: it is refused"
+    )
+    steps_in_flight: int = Field(default=1, ge=1, description="steps whose tokens layers with a window hold at a time")
     state_block_step: int = Field(default=16, ge=1, description="multiple to which blocks are enlarged so that a state fits")
     latent_block_step: int = Field(default=64, ge=1, description="the same, where the blocks hold latents (MLA)")
 
@@ -66,6 +76,17 @@ class KvCacheRules(Spec):
                 except RooflineError as error:
                     raise ValueError(str(error)) from None
         return given
+
+    def with_prefix_caching(self, given: bool | None) -> KvCacheRules:
+        """The rules with the copies of recurrent state that prefix caching needs, where it is on.
+
+        Args:
+            given: whether it was switched on or off; None: as the engine does by itself.
+        """
+        on = self.caches_states if given is None else given
+        if not on or self.cached_state_blocks is None:
+            return self
+        return self.model_copy(update={"state_blocks": self.cached_state_blocks})
 
     def state_format(self, family: str) -> str | None:
         """The dtype of recurrent state for models of a family (`Model.family`); None: that of the activations."""
@@ -98,7 +119,8 @@ class Engine(Spec):
 
     schema_version: Literal[1]
     name: str
-    version: str
+    version: str = Field(description="newest release for which this holds")
+    since: str | None = Field(default=None, description="oldest release for which this holds; default: all before are alike")
     read: date = Field(description="when the defaults were read")
     block_size: int = Field(ge=1, description="tokens in a block of the KV cache")
     gpu_memory_utilization: float = Field(gt=0, le=1, description="share of the device's memory that the engine uses")

@@ -305,7 +305,7 @@ def _hardware(path: Path) -> tuple[Accelerator | Node, str]:
 
 
 def engine_names() -> list[str]:
-    """Names of the engines, each also with its version: vllm, vllm@0.19.
+    """Names of the engines, each also with the versions of its files: vllm, vllm@0.19.
 
     Raises:
         InputError: a wrong entry of `ROOFLINE_PATH`.
@@ -314,8 +314,18 @@ def engine_names() -> list[str]:
     return sorted({name for engine, version in pairs for name in (engine, f"{engine}@{version}")})
 
 
-def load_engine(name: str) -> tuple[Engine, Input]:
-    """Load the defaults of an engine by NAME or NAME@VERSION; without a version, of the newest that is known.
+DEFAULT_VERSIONS = {"vllm": "0.19"}
+"""Versions that a name alone stands for: answers stay comparable until another version is asked for."""
+
+
+def load_engine(name: str, *, newest: bool = False) -> tuple[Engine, Input]:
+    """Load the defaults of an engine by NAME or NAME@VERSION; without a version, as `DEFAULT_VERSIONS` says, else the newest.
+
+    A file holds for its version and for those before it back to the next older file: 0.31 is read from 0.32's.
+
+    Args:
+        name: the engine.
+        newest: take the newest file for a version that is newer still.
 
     Raises:
         UnknownNameError: no such engine.
@@ -323,17 +333,28 @@ def load_engine(name: str) -> tuple[Engine, Input]:
         SpecError: a file that is not valid.
     """
     wanted, _, version = name.partition("@")
+    version = version or DEFAULT_VERSIONS.get(wanted.lower(), "")
     known = {tuple(entry.rsplit("-", 1)): path for entry, path in ids("engines").items()}
-    versions = {release: path for (engine, release), path in known.items() if engine == wanted.lower()}
+    versions = {_release(release): (release, path) for (engine, release), path in known.items() if engine == wanted.lower()}
     if not versions:
         raise UnknownNameError("engine", wanted, {engine for engine, _ in known})
-    if version and version not in versions:
-        msg = f"no rules are known for {wanted} {version}. Known versions: {', '.join(sorted(versions))}."
-        raise InputError(msg)
-    newest = max(versions, key=lambda release: tuple(int(part) for part in re.findall(r"\d+", release)))
-    path = versions[version or newest]
+    holding = [numbers for numbers in sorted(versions) if not version or _release(version)[: len(numbers)] <= numbers]
+    if version and not (_release(version) and (holding or newest)):
+        files = ", ".join(versions[numbers][0] for numbers in sorted(versions))
+        raise InputError(f"no rules are known for {wanted} {version}. Rules are known up to each of: {files}.")
+    release, path = versions[holding[0] if version and holding else max(versions)]
     engine, digest = read_spec(path, Engine)
-    return engine, input_of("engine", f"{wanted}@{version or newest}", path, digest)
+    return engine, input_of("engine", f"{wanted}@{release}", path, digest)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version; none where it has none.
+
+    >>> _release("0.19.1"), _release("1.0rc2")
+    ((0, 19, 1), (1, 0))
+    """
+    leading = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, leading[1].split("."))) if leading else ()
 
 
 def fit_files() -> dict[str, list[Path]]:

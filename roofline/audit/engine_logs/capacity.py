@@ -108,7 +108,7 @@ class Capacity:
             rows.append(Row(AIDED, "token", measured, expected, fewest, largest, basis="the log's memory"))
         longest, times = self._number("concurrency_len"), self._number("concurrency")
         if longest and times is not None:
-            expected, fewest, largest = (self._held(int(longest), size) / longest for size in (least, low, high))
+            expected, fewest, largest = (self.held_tokens(int(longest), size) / longest for size in (least, low, high))
             rows.append(Row("max_concurrency", "x", times, expected, fewest, largest))
         return rows
 
@@ -160,12 +160,16 @@ class Capacity:
                     if held
                 )
             )
-        return self._held(self.max_model_len, available)
+        return self.held_tokens(self.max_model_len, available)
 
-    def _held(self, length: int, available: float) -> float:
+    def held_tokens(self, length: int, available: float) -> float:
         """Tokens in one replica, in sequences of a length, that fit into `available` bytes per device.
 
-        A kind of layers with a window keeps it and the prompt's chunk of a step, as the engine does.
+        A kind of layers with a window keeps it and the prompt's chunk of each step in flight, as the engine does.
+
+        Args:
+            length: tokens of each sequence.
+            available: bytes for the cache on one device of each stage.
         """
         tokens = []
         for part in self.request.memory.stages:
@@ -173,8 +177,9 @@ class Capacity:
             if layout.block is not None:
                 tokens.append(float(available // sum(kind.block_bytes for kind in layout.kinds) * layout.block) * share)
             else:
-                new = min(part.max_num_batched_tokens, length)
-                tokens.append(available / float(layout.bytes(length - new, new)) * length * share)
+                new = min(part.max_num_batched_tokens * part.rules.steps_in_flight, length)
+                whole = available // layout.page_bytes * layout.page_bytes if layout.page_bytes else available
+                tokens.append(whole / float(layout.bytes(length - new, new)) * length * share)
         return min(tokens)
 
     @property

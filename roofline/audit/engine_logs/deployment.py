@@ -83,6 +83,10 @@ def logged_deployment(
             options[name] = value
             notes.append(Assumption(name, value, "given", f"line {line} of the log"))
     engine = log.engine if log is not None else _engine(bench)
+    if log is not None and engine == "vllm" and log.release is not None and options.get("engine") is None:
+        rules, _ = load_engine(f"vllm@{'.'.join(map(str, log.release))}", newest=True)
+        options["engine"] = f"vllm@{rules.version}"
+        notes.append(Assumption("engine", options["engine"], "given", f"the rules that hold for {log.version}, of the log"))
     _defaults(engine, log, device, options, notes)
     if engine != "vllm":
         options.setdefault("backend", engine)
@@ -144,10 +148,19 @@ def _from_log(log: EngineLog, model: Model, overrides: dict[str, Any]) -> dict[s
     if flag(log.argument("enable_expert_parallel")) and any(block.experts is not None for block in model.blocks):
         size = int(log.argument("tensor_parallel_size") or 1) * int(log.argument("data_parallel_size") or 1)
         options["expert_parallel_size"] = (size, log.arguments["enable_expert_parallel"].line)
+    options.update(_prefix_caching(log))
     if (cache := log.arguments.get("kv_cache_dtype")) is not None and str(cache.value) != "auto":
         options["kv_cache_dtype"] = (_cache_dtype(str(cache.value)), cache.line)
     _formats(log, model, overrides, options)
     return options
+
+
+def _prefix_caching(log: EngineLog) -> dict[str, tuple[bool, int]]:
+    """Whether prefix caching was switched on or off: vLLM names the one, SGLang the other."""
+    for name, on in (("enable_prefix_caching", True), ("disable_prefix_caching", False)):
+        if (fact := log.arguments.get(name)) is not None:
+            return {"enable_prefix_caching": (flag(str(fact.value)) is on, fact.line)}
+    return {}
 
 
 def _cache_dtype(value: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import roofline
+from roofline.audit.engine_logs.capacity import Capacity
+from roofline.errors import InputError
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.predict.request import prepare
 from roofline.specs.engine import KvCacheRules
@@ -122,3 +125,79 @@ def test_keys_of_an_indexer_have_a_format_of_their_own(truth: Path) -> None:
         memory = prepare(config, "dgx-h100", tp=8, **flags).memory.fullest_stage
         assert memory.kv_bytes(1024, allocated=True) == 61 * 1024 * (latent + 132)
     assert prepare(config, "dgx-h100", tp=8).memory.fullest_stage.kv_bytes(1024, allocated=False) == 61 * 1024 * (576 + 128) * 2
+
+
+QWEN_27B = {
+    "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "hidden_size": 5120, "num_hidden_layers": 64,
+    "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "intermediate_size": 17408, "vocab_size": 248320,
+    "full_attention_interval": 4, "linear_num_value_heads": 48, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "mamba_ssm_dtype": "float32", "hidden_act": "silu",
+    "max_position_embeddings": 1048576, "tie_word_embeddings": False, "dtype": "bfloat16", "attn_output_gate": True,
+}  # fmt: skip
+"""Qwen3.8-27B: 16 layers that attend and 48 with a state."""
+
+
+@pytest.fixture
+def qwen_27b(tmp_path: Path) -> Path:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(QWEN_27B), encoding="utf-8")
+    return path
+
+
+def _logged(model: Path, gib: float, length: int, **options: Any) -> int:
+    """The tokens that vLLM from 0.21 on prints for so much memory."""
+    request = prepare(model, "h200-sxm", max_model_len=length, **options)
+    return int(Capacity(request, "vllm", None).held_tokens(length, gib * 2**30))
+
+
+def test_states_with_prefix_caching_as_a_server_logged_them(qwen_27b: Path) -> None:
+    """Qwen3.8-27B on two cards, fp8 cache, 4.99 GiB: 302,921 tokens at 131,072 each.
+
+    A token takes 2 heads x 256 x 2 B = 1024 B of a layer, a state 24 x 128 x 128 x 4 + 5120 x 3 x 2 B: pages of 1568 tokens,
+    208 blocks of 16 layers' pages; a request takes 84 of them and, with prefix caching, 3 x 2 for its states.
+    Source: https://github.com/mitchross/talos-argocd-proxmox/pull/1995.
+    """
+    options = {"tp": 2, "kv_cache_dtype": "fp8", "engine": "vllm@0.32"}
+    assert _logged(qwen_27b, 4.99, 131072, **options) == 302921
+    assert _logged(qwen_27b, 4.99, 131072, **options, enable_prefix_caching=False) > 302921 * 1.03
+
+
+def test_copies_of_a_state_by_release(qwen_27b: Path) -> None:
+    """Prefix caching of hybrid models is on by itself from 0.26 on; 0.33 has a third copy, for a checkpoint of the prompt."""
+
+    def copies(engine: str, **options: Any) -> int:
+        request = prepare(qwen_27b, "h200-sxm", engine=engine, **options)
+        part = request.memory.fullest_stage
+        one = prepare(qwen_27b, "h200-sxm", engine=engine, enable_prefix_caching=False).memory.fullest_stage
+        return round(part.layout.state_bytes / one.layout.state_bytes)
+
+    assert [copies(f"vllm@{version}") for version in ("0.19", "0.24", "0.26", "0.31.1", "0.33")] == [1, 1, 2, 2, 3]
+    assert copies("vllm@0.19", enable_prefix_caching=True) == 2
+
+
+def test_blocks_that_do_not_divide_are_padded_from_024_on() -> None:
+    """Pages of 16 x 3072 B beside 16 x 2048 B: refused before; since then the smaller one is padded, tokens and all."""
+    layers = [Layers(3072, 4), Layers(2048, 4, window=1024)]
+    assert "does not divide" in allocation(layers, [], KvCacheRules(), 16, {"full", "window"}).unknown
+    padded = allocation(layers, [], KvCacheRules(pads_pages=True), 16, {"full", "window"})
+    assert [(kind.block, kind.block_bytes) for kind in padded.kinds] == [(16, 4 * 16 * 3072)] * 2
+    assert not padded.unknown
+
+
+def test_two_steps_in_flight_hold_more_of_a_window(truth: Path) -> None:
+    """Gemma 3 12B, a step of 2048 tokens: the windows of one sequence hold 1023 + 2048 tokens, or 1023 + 4096, and a block."""
+    config = _config(truth, "gemma-3-12b")
+    page = 8 * 16 * 2 * 8 * 256 * 2
+    pool = 1000 * page
+    for engine, window in (("vllm@0.25", 3071), ("vllm@0.26", 5119)):
+        a_request = 32768 // 16 + 5 * (-(-window // 16) + 1)
+        expected = 1000 / a_request * 32768
+        found = _logged(config, pool / 2**30, 32768, engine=engine, max_num_batched_tokens=2048)
+        assert found == pytest.approx(expected, rel=0.002)
+
+
+def test_share_of_memory_by_release() -> None:
+    shares = {name: prepare("llama-3.1-8b", "h100-sxm", engine=name).memory.utilization for name in ("vllm", "vllm@0.20.2")}
+    assert shares == {"vllm": 0.90, "vllm@0.20.2": 0.92}
+    with pytest.raises(InputError, match=r"no rules are known for vllm 0\.99\. Rules are known up to each of: 0\.19"):
+        prepare("llama-3.1-8b", "h100-sxm", engine="vllm@0.99")

@@ -226,11 +226,15 @@ def test_links_join_as_many_as_they_say() -> None:
 
 
 def test_engines() -> None:
-    """An engine by name, or by name and version; an unknown version lists the known."""
-    newest = load_engine("vllm")[0]
-    assert load_engine(f"vllm@{newest.version}")[0] == newest
-    with pytest.raises(InputError, match=f"Known versions: .*{newest.version}"):
-        load_engine("vllm@0.0")
+    """An engine by name, or by name and version; a file holds for the versions before it, and none for those after all."""
+    assert load_engine("vllm")[0].version == "0.19"
+    versions = ("0.8.5", "0.19.1", "0.20", "0.25.1", "0.26.0", "0.32.0", "0.33", "0.33.0")
+    files = ("0.19", "0.19", "0.25", "0.25", "0.32", "0.32", "0.33", "0.33")
+    assert [load_engine(f"vllm@{version}")[0].version for version in versions] == list(files)
+    for wrong in ("0.34.0", "1", "latest"):
+        with pytest.raises(InputError, match=r"Rules are known up to each of: 0\.19, 0\.25, 0\.32, 0\.33\."):
+            load_engine(f"vllm@{wrong}")
+    assert load_engine("vllm@0.99", newest=True)[0].version == "0.33"
     with pytest.raises(UnknownNameError, match=r"unknown engine 'vlm'\. Did you mean vllm"):
         load_engine("vlm")
 
