@@ -147,7 +147,10 @@ def flag(option: Option) -> Any:
     group = None if option.common else option.group
     if option.kind == "flag":
         names = f"{option.flag}/--{option.off}" if option.off else option.flag
-        return Annotated[bool, typer.Option(names, *option.flags[1:], help=option.text, rich_help_panel=group)]
+        return Annotated[
+            bool | None if option.undecided else bool,
+            typer.Option(names, *option.flags[1:], help=option.text, rich_help_panel=group),
+        ]
     return Annotated[
         list[str] | None if option.repeated else str | None,
         typer.Option(
@@ -207,7 +210,7 @@ def takes(
         def run(**values: Any) -> Any:
             if "options" in own_parameters:
                 chosen = {name: values.pop(name) for name in listed}
-                values["options"] = given(chosen) | {name: chosen[name] for name in switches}
+                values["options"] = given(chosen) | {name: chosen[name] for name in switches if chosen[name] is not None}
             if "out" in own_parameters:
                 out = Output(*(values.pop(name, None) for name in ("json", "output", "quiet", "verbose", "figure")))
                 if figures:
@@ -228,7 +231,7 @@ def _keyword(name: str, annotation: Any, default: bool | int | None) -> inspect.
 
 
 def _default(option: Option) -> bool | None:
-    return bool(option.off) if option.kind == "flag" else None
+    return bool(option.off) if option.kind == "flag" and not option.undecided else None
 
 
 def changed(name: str, **fields: Any) -> Option:
@@ -264,6 +267,8 @@ def invocation(command: str, arguments: Iterable[str], options: Mapping[str, Any
         flag_name = f"--{name.replace('_', '-')}"
         if name == "pinned":
             line += [] if value else ["--pageable"]
+        elif value is False and name in OPTIONS:
+            line += [f"--{OPTIONS[name].off}"] if OPTIONS[name].off else []
         elif value is True:
             line.append(flag_name)
         elif name not in without:

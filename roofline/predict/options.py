@@ -55,7 +55,9 @@ class Option:
     letter: str = ""
     """The one-letter flag."""
     off: str = ""
-    """The name of the flag that switches it off, if it is on by default."""
+    """The name of the flag that switches it off, if it is on by default, or `undecided`."""
+    undecided: bool = False
+    """Whether a flag that is not given is neither on nor off: the engine decides."""
     repeated: bool = False
     """Whether the flag may be given several times."""
     axis: bool = True
@@ -477,8 +479,13 @@ class EngineOptions(TypedDict, total=False):
     ]
     block_size: Annotated[Count, _count("Number of tokens per KV cache block.", default="set by the engine")]
     enable_prefix_caching: Annotated[
-        Flag, _flag("No effect outside simulations; for cached prompts, see --prefix-hit.", axis=False, draft=False)
-    ]
+        Flag,
+        _flag(
+            "Copies of recurrent state that prefix caching needs; in simulations, cached blocks of preempted requests. "
+            "For cached prompts, see --prefix-hit. Default: set by the engine.",
+            off="no-enable-prefix-caching", undecided=True, axis=False, draft=False,
+        ),
+    ]  # fmt: skip
 
 
 class HardwareOptions(TypedDict, total=False):

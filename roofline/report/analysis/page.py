@@ -12,7 +12,7 @@ from roofline.formulas.javascript import Program, translated
 from roofline.predict.analyze import answer
 from roofline.predict.duration import Duration
 from roofline.predict.engine_command import shell_line
-from roofline.predict.options import PREFIX, SPECULATION, of_groups, read_quantity
+from roofline.predict.options import OPTIONS, PREFIX, SPECULATION, of_groups, read_quantity
 from roofline.predict.options import flags as flags_of
 from roofline.predict.request import OVERRIDES, SHORT, ResolvedRequest, prepare, sized
 from roofline.predict.result import Analysis
@@ -229,7 +229,8 @@ def _page(
 def _values(request: ResolvedRequest, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:
     """The first state, from options as a user wrote them."""
     workload, deployment = request.workload, request.deployment
-    full = {SHORT.get(name, name): value for name, value in options.items() if value is not None and value is not False}
+    full = {SHORT.get(name, name): value for name, value in options.items() if value is not None}
+    full = {name: value for name, value in full.items() if value is not False or OPTIONS[name].undecided}
     weights = next((key for key, (name, value) in WEIGHTS.items() if getattr(deployment, name) == value), "")
     kv = deployment.kv_cache_dtype if deployment.kv_cache_dtype in ("bf16", "fp8") else ""
     typed = {name: read_quantity(name, full[name], unit) for name, unit in OVERRIDES.items() if name in full and unit}
@@ -260,6 +261,8 @@ def _values(request: ResolvedRequest, model: str, hardware: list[str], options: 
 
 def _settled(request: ResolvedRequest, name: str, value: Any) -> Any:
     """An option that no control changes, as the request has read it: a number where it is one."""
+    if name == "engine":
+        return value  # with its version
     for owner in (request.deployment, request.deployment.conventions):
         if hasattr(owner, name):
             return getattr(owner, name)

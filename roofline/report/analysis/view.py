@@ -464,6 +464,8 @@ def flags(values: Values) -> tuple[str, ...]:
             line += [flag, f"{value:.0f} B"]
         elif value is True:
             line.append(flag)
+        elif value is False:
+            line.append(f"--no-{name.replace('_', '-')}")
         elif name in _SIZES or name == "cached_prefix":
             line += [flag, str(value)] if value > (1 if name in _SIZES else 0) else []
         else:
