@@ -21,6 +21,7 @@ BLOCKS: Registry[type[Block]] = Registry(
     "block",
     {
         "mixer/csa": "roofline.blocks.csa:CompressedAttentionBlock",
+        "mixer/gqa_and_mamba2": "roofline.blocks.attention_and_mamba:AttentionAndMamba2",
         "mixer/gated_delta_net": "roofline.blocks.delta_net:GatedDeltaNet",
         "mixer/gqa": "roofline.blocks.gqa:GroupedQueryAttention",
         "mixer/kda": "roofline.blocks.delta_net:KimiDeltaAttention",
@@ -29,6 +30,7 @@ BLOCKS: Registry[type[Block]] = Registry(
         "mixer/mamba": "roofline.blocks.mamba:Mamba",
         "mixer/mamba2": "roofline.blocks.mamba:Mamba2",
         "mixer/mla": "roofline.blocks.mla:LatentAttentionBlock",
+        "mixer/short_conv": "roofline.blocks.short_conv:ShortConvolution",
         "mlp/gated_mlp": "roofline.blocks.mlp:GatedMlp",
         "mlp/linear_mlp": "roofline.blocks.linear:LinearMlp",
         "mlp/mlp": "roofline.blocks.mlp:Mlp",

@@ -418,7 +418,7 @@ class FeedForwardBlock(Block):
     path: ClassVar[str] = "mlp"
 
 
-def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool = False) -> CausalConv:
+def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool = False, activation: bool = True) -> CausalConv:
     """The short convolution in front of a recurrence: one kernel for the sequences of all segments.
 
     Args:
@@ -426,6 +426,7 @@ def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool 
         channels: of the convolution on this device.
         kernel: tokens that an output sees, itself included.
         bias: whether each channel has a bias.
+        activation: whether a SiLU follows.
     """
     return CausalConv(
         tokens=site.tokens,
@@ -434,6 +435,7 @@ def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool 
         channels=channels,
         kernel=kernel,
         bias=bias,
+        activation=activation,
         dtypes=site.precision.dtypes("norm"),
     )
 

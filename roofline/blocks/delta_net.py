@@ -17,8 +17,8 @@ from roofline.specs.base import Whole
 
 class KimiDeltaAttention(MixerBlock):
     """KDA (Kimi Linear, arXiv:2510.26692, section 4). Every head has a query, a key and a value of the same width, all
-    convolved. Decay (f) and output gate (g) are of low rank, the width of a head: down by `a`, up to all heads by `b`. The
-    down projections have no heads to divide: every tensor-parallel device computes them whole.
+    convolved. Decay (f) and output gate (g) are of low rank (unless `full_rank_gates`), the width of a head: down by `a`, up to
+    all heads by `b`. The down projections have no heads to divide: every tensor-parallel device computes them whole.
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {"linear_num_heads": "exact"}
@@ -29,6 +29,7 @@ class KimiDeltaAttention(MixerBlock):
     linear_head_dim: Whole = Field(ge=1, description="width of queries, keys and values, and the rank of the gates")
     linear_conv_kernel_dim: Whole = Field(default=4, ge=1, description="tokens that the convolution sees, itself included")
     chunk_size: Whole = Field(default=64, ge=1, description="tokens of a chunk in the scan of a prompt")
+    full_rank_gates: bool = Field(default=False, description="decay and output gate have one matrix each, not two of low rank")
 
     @property
     def _width(self) -> Expr:
@@ -44,10 +45,9 @@ class KimiDeltaAttention(MixerBlock):
                 m=tokens, n=3 * width, k=d_model, stored=((width, d_model),) * 3, dtypes=site.precision.dtypes("mixer/qkv_proj")
             ),
             "conv": causal_conv(site, 3 * width, self.linear_conv_kernel_dim),
-            "f_a_proj": Gemm(m=tokens, n=d_head, k=d_model, dtypes=site.precision.dtypes("mixer/f_a_proj")),
-            "f_b_proj": Gemm(m=tokens, n=width, k=d_head, dtypes=site.precision.dtypes("mixer/f_b_proj")),
-            "b_proj": Gemm(m=tokens, n=heads, k=d_model, dtypes=site.precision.dtypes("mixer/b_proj")),
         }
+        operators |= self._gate(site, "f")
+        operators["b_proj"] = Gemm(m=tokens, n=heads, k=d_model, dtypes=site.precision.dtypes("mixer/b_proj"))
         for suffix, _, segment in per_segment(site):
             operators["core" + suffix] = DeltaRule(
                 batch=segment.count,
@@ -63,11 +63,22 @@ class KimiDeltaAttention(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        operators["g_a_proj"] = Gemm(m=tokens, n=d_head, k=d_model, dtypes=site.precision.dtypes("mixer/g_a_proj"))
-        operators["g_b_proj"] = Gemm(m=tokens, n=width, k=d_head, dtypes=site.precision.dtypes("mixer/g_b_proj"))
+        operators |= self._gate(site, "g")
         operators["gated_norm"] = Norm(rows=tokens * heads, width=d_head, gated=True, dtypes=vector)
         operators["o_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/o_proj"))
         return operators
+
+    def _gate(self, site: BlockContext, name: str) -> Operators:
+        """Decay or output gate: one product, or one down to the width of a head and one up to all of them."""
+        tokens, width, rank = site.tokens, self._width, self.linear_head_dim
+        dtypes = site.precision.dtypes(f"mixer/{name}_b_proj")
+        if self.full_rank_gates:
+            return {f"{name}_proj": Gemm(m=tokens, n=width, k=site.hidden_size, dtypes=dtypes)}
+        down = site.precision.dtypes(f"mixer/{name}_a_proj")
+        return {
+            f"{name}_a_proj": Gemm(m=tokens, n=rank, k=site.hidden_size, dtypes=down),
+            f"{name}_b_proj": Gemm(m=tokens, n=width, k=rank, dtypes=dtypes),
+        }
 
     def state(self) -> State:
         """The last inputs of the convolutions of q, k and v, and one matrix per head."""
@@ -83,6 +94,9 @@ class KimiDeltaAttention(MixerBlock):
         for name in "qkv":
             yield Weight(f"kda.{name}_conv", (width, 1, self.linear_conv_kernel_dim))
         for gate in "fg":
+            if self.full_rank_gates:
+                yield Weight(f"kda.{gate}", (width, hidden), f"mixer/{gate}_b_proj")
+                continue
             yield Weight(f"kda.{gate}_a", (d, hidden), f"mixer/{gate}_a_proj")
             yield Weight(f"kda.{gate}_b", (width, d), f"mixer/{gate}_b_proj")
         yield Weight("kda.b", (heads, hidden), "mixer/b_proj")

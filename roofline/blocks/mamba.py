@@ -87,6 +87,73 @@ class Mamba(MixerBlock):
         yield Weight("mamba.out", (hidden, inner), "mixer/out_proj", bias=hidden * self.use_bias)
 
 
+def state_space_duality(
+    site: BlockContext, *, heads: Expr, head_dim: Expr, groups: Expr, state_size: Expr, conv_kernel: Expr, chunk_size: Expr,
+    conv_bias: bool, bias: bool, gated_norm: bool,
+) -> Operators:  # fmt: skip
+    """The operators of a Mamba-2 mixer: projection in, convolution, scan, gated norm or gate, projection out.
+
+    Args:
+        site: width of the residual stream, step, formats and conventions.
+        heads: on this device.
+        head_dim: elements of a head.
+        groups: groups of heads that share B and C, on this device.
+        state_size: rows of a head's state.
+        conv_kernel: tokens that the convolution sees.
+        chunk_size: tokens of a chunk in the scan of a prompt.
+        conv_bias: whether the convolution has a bias.
+        bias: whether the two projections have biases.
+        gated_norm: whether the gate comes with a norm.
+    """
+    tokens, inner = site.tokens, heads * head_dim
+    vector = site.precision.dtypes("norm")
+    convolved = inner + 2 * groups * state_size
+    projected = inner + convolved + heads
+    operators: Operators = {
+        "in_proj": Gemm(m=tokens, n=projected, k=site.hidden_size, bias=bias, dtypes=site.precision.dtypes("mixer/in_proj")),
+        "conv": causal_conv(site, convolved, conv_kernel, bias=conv_bias),
+    }
+    for suffix, _, segment in per_segment(site):
+        operators["core" + suffix] = LinearAttention(
+            batch=segment.count,
+            new=segment.new,
+            cached=segment.cached,
+            n_heads=heads,
+            n_groups=groups,
+            d_k=state_size,
+            d_v=head_dim,
+            chunk_size=chunk_size,
+            selective=True,
+            recurrent=segment.decode,
+            borrowed=segment is not site.step[0],
+            dtypes=vector,
+        )
+    if gated_norm:
+        operators["gated_norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
+    else:
+        operators["gate"] = Activation(rows=tokens, width=inner, gated=True, dtypes=vector)
+    operators["out_proj"] = Gemm(
+        m=tokens, n=site.hidden_size, k=inner, bias=bias, dtypes=site.precision.dtypes("mixer/out_proj")
+    )
+    return operators
+
+
+def weights_of_mamba2(
+    hidden: int, heads: int, head_dim: int, groups: int, state_size: int, conv_kernel: int, *,
+    conv_bias: bool, bias: bool, gated_norm: bool,
+) -> Iterator[Weight]:  # fmt: skip
+    """The weights of a Mamba-2 mixer in a checkpoint, from the sizes that `state_space_duality` takes."""
+    inner = heads * head_dim
+    convolved = inner + 2 * groups * state_size
+    rows = inner + convolved + heads
+    yield Weight("mamba.in", (rows, hidden), "mixer/in_proj", bias=rows * bias)
+    yield Weight("mamba.conv", (convolved, 1, conv_kernel), bias=convolved * conv_bias)
+    yield from (Weight(f"mamba.{name}", (heads,)) for name in ("A_log", "D", "dt_bias"))
+    if gated_norm:
+        yield Weight("mamba.norm", (inner,))
+    yield Weight("mamba.out", (hidden, inner), "mixer/out_proj", bias=hidden * bias)
+
+
 class Mamba2(MixerBlock):
     """Mamba-2 (Nemotron-H, Granite 4, Bamba, Zamba2, Falcon-H1). One projection gives the gate z, the convolved x, B and C, and
     a step for each head. B and C are shared by the heads of a group.
@@ -127,38 +194,18 @@ class Mamba2(MixerBlock):
 
     def operators(self, site: BlockContext) -> Operators:
         """Projection in, convolution, scan, gated norm, projection out."""
-        heads, inner, tokens = self.mamba_num_heads, self._inner, site.tokens
-        vector = site.precision.dtypes("norm")
-        projected = inner + self._convolved + heads
-        operators: Operators = {
-            "in_proj": Gemm(
-                m=tokens, n=projected, k=site.hidden_size, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/in_proj")
-            ),
-            "conv": causal_conv(site, self._convolved, self.conv_kernel, bias=self.use_conv_bias),
-        }
-        for suffix, _, segment in per_segment(site):
-            operators["core" + suffix] = LinearAttention(
-                batch=segment.count,
-                new=segment.new,
-                cached=segment.cached,
-                n_heads=heads,
-                n_groups=self.n_groups,
-                d_k=self.ssm_state_size,
-                d_v=self.mamba_head_dim,
-                chunk_size=self.chunk_size,
-                selective=True,
-                recurrent=segment.decode,
-                borrowed=segment is not site.step[0],
-                dtypes=vector,
-            )
-        if self.mamba_rms_norm:
-            operators["gated_norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
-        else:
-            operators["gate"] = Activation(rows=tokens, width=inner, gated=True, dtypes=vector)
-        operators["out_proj"] = Gemm(
-            m=tokens, n=site.hidden_size, k=inner, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/out_proj")
+        return state_space_duality(
+            site,
+            heads=self.mamba_num_heads,
+            head_dim=self.mamba_head_dim,
+            groups=self.n_groups,
+            state_size=self.ssm_state_size,
+            conv_kernel=self.conv_kernel,
+            chunk_size=self.chunk_size,
+            conv_bias=self.use_conv_bias,
+            bias=self.use_bias,
+            gated_norm=self.mamba_rms_norm,
         )
-        return operators
 
     def state(self) -> State:
         """The last inputs of the convolution, and one matrix per head."""
@@ -166,13 +213,14 @@ class Mamba2(MixerBlock):
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""
-        heads = self.mamba_num_heads
-        inner = heads * self.mamba_head_dim
-        convolved = inner + 2 * self.n_groups * self.ssm_state_size
-        rows = inner + convolved + heads
-        yield Weight("mamba.in", (rows, hidden), "mixer/in_proj", bias=rows * self.use_bias)
-        yield Weight("mamba.conv", (convolved, 1, self.conv_kernel), bias=convolved * self.use_conv_bias)
-        yield from (Weight(f"mamba.{name}", (heads,)) for name in ("A_log", "D", "dt_bias"))
-        if self.mamba_rms_norm:
-            yield Weight("mamba.norm", (inner,))
-        yield Weight("mamba.out", (hidden, inner), "mixer/out_proj", bias=hidden * self.use_bias)
+        yield from weights_of_mamba2(
+            hidden,
+            self.mamba_num_heads,
+            self.mamba_head_dim,
+            self.n_groups,
+            self.ssm_state_size,
+            self.conv_kernel,
+            conv_bias=self.use_conv_bias,
+            bias=self.use_bias,
+            gated_norm=self.mamba_rms_norm,
+        )

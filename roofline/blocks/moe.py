@@ -37,6 +37,11 @@ class MixtureOfExperts(FeedForwardBlock):
     num_experts_per_tok: Whole = Field(ge=1)
     moe_intermediate_size: Whole = Field(ge=1, description="inner width of one routed expert")
     shared_intermediate_size: Whole = Field(default=0, ge=0, description="inner width of all shared experts together")
+    zero_expert_num: Whole = Field(
+        default=0,
+        ge=0,
+        description="further experts, which compute nothing: the router scores them; num_experts_per_tok is without",
+    )
     gated: bool = True
     bias: bool = Field(default=False, description="biases of the routed experts")
     router_bias: bool = False
@@ -147,9 +152,10 @@ class MixtureOfExperts(FeedForwardBlock):
         operators: Operators = {}
         if self.router_norm:
             operators["router/norm"] = self._norm(site)
-        operators["router"] = Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router)
+        scored = self.num_experts + self.zero_expert_num if self.zero_expert_num else self.num_experts
+        operators["router"] = Gemm(m=site.tokens, n=scored, k=d_model, bias=self.router_bias, dtypes=router)
         if not self.hash_routing:
-            operators["choose"] = Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)
+            operators["choose"] = Sampling(rows=site.tokens, choices=scored, dtypes=vector)
         if self.branch_norms:
             operators["experts/norm"] = self._norm(site)
         if self.moe_latent_size is not None:
@@ -202,7 +208,8 @@ class MixtureOfExperts(FeedForwardBlock):
         width = self.routed_width(hidden)
         if self.router_norm:
             yield Weight("router.scale", (hidden,))
-        yield Weight("router", (experts, hidden), "router", bias=experts * self.router_bias)
+        scored = experts + self.zero_expert_num
+        yield Weight("router", (scored, hidden), "router", bias=scored * self.router_bias)
         if self.expert_scale:
             yield Weight("router.expert_scale", (experts,))
         if self.branch_norms:

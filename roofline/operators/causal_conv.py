@@ -1,4 +1,4 @@
-"""Short causal convolution, one filter per channel, with its SiLU."""
+"""Short causal convolution, one filter per channel, mostly with a SiLU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from roofline.operators.base import Operator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausalConv(Operator):
-    """Convolve each of `channels` with a filter of its own over the last `kernel` tokens; then SiLU, in the same kernel.
+    """Convolve each of `channels` with a filter of its own over the last `kernel` tokens; then SiLU, in the same kernel,
+    unless there is no `activation`.
 
     An output is `kernel` multiply-adds, begun from the bias where there is one, and 4 FLOP of SiLU. All are vector FLOP: with
     one filter per channel there is no matrix to multiply. Inputs are read once and outputs written once.
@@ -37,13 +38,14 @@ class CausalConv(Operator):
     channels: Expr
     kernel: Expr
     bias: bool = False
+    activation: bool = True
 
     def cost(self) -> Cost:
         """2 kernel + 4 FLOP per output (multiply-adds and SiLU); inputs, outputs and state once."""
         outputs, size = self.tokens * self.channels, self.dtypes.activation.bytes
         state = self.channels * (self.kernel - 1) * size
         return Cost(
-            vector_flops=(2 * self.kernel + 4) * outputs,
+            vector_flops=(2 * self.kernel + (4 if self.activation else 0)) * outputs,
             weight_bytes=self.parameters * self.dtypes.weight.bytes,
             activation_bytes=2 * outputs * size,
             state_read_bytes=self.resumed * state,

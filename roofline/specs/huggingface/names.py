@@ -314,6 +314,27 @@ _STEP: Names = {
     **_all("moe.", experts_gate="gate_proj", experts_up="up_proj", experts_down="down_proj"),
     **_all("share_expert.", shared_gate="gate_proj", shared_up="up_proj", shared_down="down_proj"),
 }
+_LFM2: Names = {
+    "final_norm": "model.embedding_norm",
+    "norm.pre.before_mixer": "operator_norm",
+    "norm.pre.before_mlp": "ffn_norm",
+    **_all("self_attn.", attention_o="out_proj", attention_q_norm="q_layernorm", attention_k_norm="k_layernorm"),
+    **_all("feed_forward.", mlp_gate="w1", mlp_up="w3", mlp_down="w2", router="gate"),
+    **{key: f"feed_forward.experts.{{e}}.{word}" for key, word in _W123.items()},
+    **{f"short_conv.{part}": f"conv.{word}" for part, word in (("in", "in_proj"), ("conv", "conv"), ("out", "out_proj"))},
+}
+_LFM3: Names = {
+    **{key: name for key, name in _LFM2.items() if key.startswith("short_conv")},
+    "final_norm": "model.embedding_norm",
+    "norm.pre.before_mixer": "operator_norm",
+    "norm.pre.before_mlp": "ffn_norm",
+    "norm.both.before_mixer": "operator_norm",
+    "norm.both.after_mixer": "post_operator_norm",
+    "norm.both.before_mlp": "ffn_norm",
+    "norm.both.after_mlp": "post_ffn_norm",
+    "attention.gate": "self_attn.gate_proj",
+    **_all("feed_forward.", mlp_gate="w1", mlp_up="w3", mlp_down="w2"),
+}
 _QWEN_DELTA: Names = _all(
     "linear_attn.", delta_qkv="in_proj_qkv", delta_z="in_proj_z", delta_b="in_proj_b", delta_a="in_proj_a"
 )
@@ -355,6 +376,13 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     ),
     "axk1": ({"norm.both.before_mlp": "post_attention_layernorm", "norm.both.after_mlp": "post_mlp_layernorm"},),
     "mistral4": (_stacked("mlp.experts"), _EACH),
+    "falcon_h1": (
+        {**_mamba("mamba"), "final_norm": "model.final_layernorm", "norm.pre.before_mlp": "pre_ff_layernorm",
+         **_all("feed_forward.", mlp_gate="gate_proj", mlp_up="up_proj", mlp_down="down_proj")},
+    ),
+    "lfm2": (_LFM2,),
+    "lfm2_moe": (_LFM2,),
+    "lfm3": (_LFM3,),
     "apertus": (
         {"norm.pre.before_mixer": "attention_layernorm", "norm.pre.before_mlp": "feedforward_layernorm",
          "mlp.activation_0": _bare("mlp.act_fn.alpha_p"), "mlp.activation_1": _bare("mlp.act_fn.alpha_n")},

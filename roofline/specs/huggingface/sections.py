@@ -276,7 +276,9 @@ def mtp(config: Config, *names: str) -> None:
 _KINDS = {"dense": "dense", "sparse": "moe"}
 
 
-def mla(config: Config, *, biases: bool = True, any_share: bool = False, **keys: object) -> Section:
+def mla(
+    config: Config, *, biases: bool = True, any_share: bool = False, compressed_queries: bool = True, **keys: object
+) -> Section:
     """The section of multi-head latent attention (`kind: mla`).
 
     There are no KV heads: the latent is cached, whatever num_key_value_heads and head_dim are.
@@ -284,6 +286,7 @@ def mla(config: Config, *, biases: bool = True, any_share: bool = False, **keys:
     Args:
         config: of the model.
         biases: whether the family's class reads `attention_bias`.
+        compressed_queries: whether the family's class reads `q_lora_rank`.
         any_share: whether the caller has looked at `partial_rotary_factor`.
         keys: further keys of the section.
     """
@@ -294,7 +297,7 @@ def mla(config: Config, *, biases: bool = True, any_share: bool = False, **keys:
     return {
         "kind": "mla",
         "num_attention_heads": config.whole("num_attention_heads"),
-        **without_absent(q_lora_rank=_rank_of_queries(config)),
+        **without_absent(q_lora_rank=_rank_of_queries(config) if compressed_queries else None),
         "kv_lora_rank": config.whole("kv_lora_rank"),
         "qk_nope_head_dim": config.whole("qk_nope_head_dim"),
         "qk_rope_head_dim": config.whole("qk_rope_head_dim"),

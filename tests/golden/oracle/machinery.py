@@ -28,6 +28,7 @@ from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
 from roofline.graph.build import CANONICAL, build
 from roofline.graph.sharding import stages
+from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.parameters import TWO_BYTES
@@ -52,9 +53,11 @@ _APART = re.compile(r"mtp|nextn|vision|visual|vit_|audio|projector")
 # Modules whose core is written with loops, chunks and elementwise sums, so that the counter sees something else than the
 # recurrence: of these, and of our mixers with a state, only the projections are compared.
 _RECURRENT = re.compile(
-    r"Mamba|BambaMixer|DeltaNet|DeltaAttention|Lightning|ShortConv|Recurrent|(?<!Kimi)LinearAttention|SSM|Rwkv|Xlstm"
+    r"Mamba|BambaMixer|FalconH1Mixer|DeltaNet|DeltaAttention|Lightning|ShortConv|Recurrent|(?<!Kimi)LinearAttention|SSM|Rwkv|Xlstm"
 )
 _PROJECTIONS = ("mm", "addmm")
+# Around a convolution there are no other products: a projection of transposed inputs is a batched one.
+_AROUND_CONVOLUTIONS = (*_PROJECTIONS, "bmm", "baddbmm")
 
 Table = dict[str, int]
 
@@ -252,7 +255,8 @@ def _parameters(network: Any) -> Counts:
 def _layers(network: Any) -> Any:
     """The decoder's layers: the outermost list of modules, the first of equals."""
     torch, _ = _libraries()
-    wanted = network.config.get_text_config().num_hidden_layers
+    config = network.config.get_text_config()
+    wanted = getattr(config, "num_layers", config.num_hidden_layers)  # LongCat's hold two of the layers that have a cache each
     lists = [
         (name.count("."), module)
         for name, module in network.named_modules()
@@ -308,7 +312,8 @@ def _flops(network: Any, device: str, sequences: int, new: int, cached: int) -> 
     for name, module in network.named_modules():
         if _RECURRENT.search(type(module).__name__) and not _RECURRENT.search(type(_parent(network, name)).__name__):
             inside = counts.get(f"{top}.{name}", {})
-            total -= sum(n for op, n in inside.items() if op not in _PROJECTIONS)
+            of_projections = _AROUND_CONVOLUTIONS if "ShortConv" in type(module).__name__ else _PROJECTIONS
+            total -= sum(n for op, n in inside.items() if op not in of_projections)
     leaves = {name for name in counts if not any(other.startswith(name + ".") for other in counts)}
     table: Counter[str] = Counter()
     for name in leaves - {"Global"}:
@@ -344,7 +349,7 @@ def _core_of_state(model: Model, path: str, operator: Any) -> bool:
     mixer = model.layer_types[name].mixer if name is not None else None
     if not isinstance(mixer, MixerBlock) or mixer.state() is None or f"/{mixer.path}/" not in path:
         return False
-    return not isinstance(operator, (Gemm, GroupedGemm))
+    return not isinstance(operator, (Attention, Gemm, GroupedGemm))
 
 
 def _difference(found: Any, wanted: Any) -> str:

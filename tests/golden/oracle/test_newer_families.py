@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden.oracle.machinery import assert_same
+from golden.oracle.machinery import assert_same, counted_by_transformers, counted_by_us
 
 Config = dict[str, Any]
 
@@ -72,6 +72,25 @@ def _bases() -> dict[str, Config]:
         "mistral4": {**latent, **ROUTED, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
         "minicpm3": {key: value for key, value in latent.items() if key != "v_head_dim"},
         "hy_v3": {**BASE, **WIDE, **EXPERTS, "num_shared_experts": 2},
+        "lfm2": {
+            **without_dim, "conv_L_cache": 3, "conv_bias": False, "block_multiple_of": 16, "full_attn_idxs": [1, 4],
+            "block_ffn_dim_multiplier": 1.5, "block_auto_adjust_ff_dim": True,
+        },
+        "lfm2_moe": {
+            **without_dim, **EXPERTS, "conv_L_cache": 3, "conv_bias": False, "num_dense_layers": 2,
+            "layer_types": ["conv", "conv", FULL, "conv", FULL],
+        },
+        "lfm3": {**BASE, **WIDE, **WINDOW, "conv_L_cache": 5, "layer_types": ["conv", "conv", FULL, "conv", SLIDE]},
+        "falcon_h1": {
+            **BASE, "mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 10,
+            "mamba_d_conv": 3, "mamba_chunk_size": 4, "mamba_conv_bias": True, "mamba_rms_norm": False,
+            "projectors_bias": False, "mamba_proj_bias": False,
+        },
+        "bailing_hybrid": {
+            **without_dim, **LATENT, **EXPERTS, "q_lora_rank": None, "head_dim": 16, "n_shared_experts": 2, "n_group": 1,
+            "topk_group": 1, "first_k_dense_replace": 1, "layer_group_size": 3, "short_conv_kernel_size": 4,
+            "num_mtp_layers": 0,
+        },
     }  # fmt: skip
 
 
@@ -107,6 +126,20 @@ CHANGES: dict[str, tuple[Config, ...]] = {
     "youtu": (BIASED, {"q_lora_rank": None}, {"tie_word_embeddings": True}),
     "mistral4": ({"q_lora_rank": None}, {"first_k_dense_replace": 0}, BIASED),
     "minicpm3": ({"v_head_dim": 10}, {"q_lora_rank": None, "tie_word_embeddings": True}),
+    "lfm2": (
+        {"block_auto_adjust_ff_dim": False, "conv_bias": True},
+        {"layer_types": ["conv", FULL, "conv", FULL, FULL], "tie_word_embeddings": True},
+    ),
+    "lfm2_moe": ({"conv_bias": True, "num_dense_layers": 1}, {"use_expert_bias": False}),
+    "lfm3": ({"use_attention_gate": False, "use_sandwich_norm": False, **BIASED}, {"layer_types": None}),
+    "falcon_h1": (
+        {"mamba_rms_norm": True, "mamba_d_ssm": 48, "mamba_d_head": "auto", **BIASED},
+        {"projectors_bias": True, "mamba_proj_bias": True, "mlp_bias": True, "mamba_conv_bias": False},
+    ),
+    "bailing_hybrid": (
+        {"n_group": 4, "topk_group": 2, "layer_group_size": 2},
+        {"layer_types": [LINEAR, FULL, LINEAR, FULL, FULL]},
+    ),
     "hy_v3": (BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]}),
 }  # fmt: skip
 SMALL: dict[str, Config] = {
@@ -123,3 +156,31 @@ SMALL: dict[str, Config] = {
 def test_small(name: str) -> None:
     """Parameters, layer by layer, cache, state and FLOP."""
     assert_same(SMALL[name])
+
+
+LONGCAT: Config = {
+    **{key: value for key, value in BASE.items() if key not in ("head_dim", "num_hidden_layers", "intermediate_size")},
+    **LATENT, "model_type": "longcat_flash", "num_layers": 3, "ffn_hidden_size": 72, "expert_ffn_hidden_size": 40,
+    "n_routed_experts": 8, "moe_topk": 3, "zero_expert_num": 0, "head_dim": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{}, {"attention_bias": True, "router_bias": True}, {"q_lora_rank": 30, "moe_topk": 2}])
+def test_longcat(change: Config) -> None:
+    """A layer is read as two, whose parameters are together those of the class'."""
+    config = {**LONGCAT, **change}
+    assert_same(config, leave_out={"layers": "a layer is read as two"}, device="cpu")
+    ours = counted_by_us(config).layers
+    assert [sum(pair) for pair in zip(ours[::2], ours[1::2], strict=True)] == counted_by_transformers(
+        config, device="cpu", with_steps=False
+    ).layers
+
+
+def test_zero_experts() -> None:
+    """They widen the router alone; in expectation as many fewer experts compute. The class holds weights of theirs in vain."""
+    config = {**LONGCAT, "zero_expert_num": 4}
+    theirs = counted_by_transformers(config, device="cpu", with_steps=False).total
+    unused = 3 * 4 * 2 * LONGCAT["expert_ffn_hidden_size"] * LONGCAT["hidden_size"]
+    assert counted_by_us(config).total == theirs - unused
+    plain, fewer = counted_by_us({**LONGCAT, "moe_topk": 2}), counted_by_us(config)
+    assert fewer.flops["decode"] - plain.flops["decode"] == 2 * 3 * 3 * 4 * LONGCAT["hidden_size"]  # tokens, layers, scores

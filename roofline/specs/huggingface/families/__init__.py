@@ -12,6 +12,7 @@ from roofline.specs.huggingface.families.afmoe import afmoe, laguna
 from roofline.specs.huggingface.families.apertus import apertus
 from roofline.specs.huggingface.families.aria import aria
 from roofline.specs.huggingface.families.baichuan import baichuan
+from roofline.specs.huggingface.families.bailing import bailing_hybrid
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.families.bloom import bloom
 from roofline.specs.huggingface.families.cohere import cohere, cohere2, cohere2_moe
@@ -32,6 +33,7 @@ from roofline.specs.huggingface.families.dots1 import dots1
 from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe, ernie4_5_vl_moe
 from roofline.specs.huggingface.families.exaone4 import exaone4, exaone_moe
 from roofline.specs.huggingface.families.falcon import falcon
+from roofline.specs.huggingface.families.falcon_h1 import falcon_h1
 from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3
 from roofline.specs.huggingface.families.gemma4 import gemma4
 from roofline.specs.huggingface.families.glm import (
@@ -59,6 +61,7 @@ from roofline.specs.huggingface.families.hunyuan import hunyuan_dense, hunyuan_m
 from roofline.specs.huggingface.families.internlm import internlm, internlm2, internlm3
 from roofline.specs.huggingface.families.jamba import jamba
 from roofline.specs.huggingface.families.kimi_linear import kimi_linear
+from roofline.specs.huggingface.families.lfm2 import lfm2, lfm2_moe, lfm3
 from roofline.specs.huggingface.families.llama import (
     arcee,
     cwm,
@@ -70,6 +73,7 @@ from roofline.specs.huggingface.families.llama import (
     seed_oss,
 )
 from roofline.specs.huggingface.families.llama4 import llama4
+from roofline.specs.huggingface.families.longcat import longcat_flash
 from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
 from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
@@ -85,10 +89,7 @@ from roofline.specs.huggingface.families.qwen2 import mimo, qwen2, qwen2_moe, qw
 from roofline.specs.huggingface.families.qwen3 import mellum, qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
 from roofline.specs.huggingface.families.qwen3_next import qwen3_5, qwen3_5_moe, qwen3_next
 from roofline.specs.huggingface.families.refused import (
-    falcon_h1,
     gemma3n,
-    lfm2,
-    longcat_flash,
     phi3small,
     phi4flash,
     step3,
@@ -102,17 +103,17 @@ from roofline.specs.huggingface.families.step3p5 import step3p5
 FAMILIES: Registry[Family] = Registry(
     "family",
     (
-        afmoe, apertus, arcee, aria, axk1, baichuan, bamba, bloom, cohere, cohere2, cohere2_moe, cosmos3_edge, cwm, dbrx,
-        deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe,
-        exaone4, exaone_moe, falcon, falcon_h1, falcon_mamba, flex_olmo, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4,
-        glm4_moe, glm4_moe_lite, glm4v, glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj,
-        granite, granite_swa, granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense,
-        hunyuan_moe, hy_v3, hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, laguna, lfm2, llama,
-        llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2, ministral,
-        mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo, olmo2, olmo3,
-        olmo_hybrid, olmoe, opt, phi, phi3, phi3small, phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5,
-        qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl, qwen3_vl_moe, seed_oss, smollm3, solar_open, stablelm, starcoder2,
-        step3, step3p5, youtu, zamba2,
+        afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bamba, bloom, cohere, cohere2, cohere2_moe,
+        cosmos3_edge, cwm, dbrx, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32, deepseek_v4, dots1, ernie4_5,
+        ernie4_5_moe, ernie4_5_vl_moe, exaone4, exaone_moe, falcon, falcon_h1, falcon_mamba, flex_olmo, gemma, gemma2,
+        gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v, glm4v_moe, glm_moe_dsa, glm_ocr, gpt2,
+        gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa, granitemoe, granitemoe_swa, granitemoehybrid,
+        granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3, hyperclovax, internlm, internlm2, internlm3, jais2,
+        jamba, kimi_linear, laguna, lfm2, lfm2_moe, lfm3, llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo,
+        mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2, ministral, mistral, mistral4, mixtral, mllama, molmo,
+        molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo, olmo2, olmo3, olmo_hybrid, olmoe, opt, phi, phi3,
+        phi3small, phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
+        qwen3_vl, qwen3_vl_moe, seed_oss, smollm3, solar_open, stablelm, starcoder2, step3, step3p5, youtu, zamba2,
     ),
     group="roofline.families",
     accepts=Family,

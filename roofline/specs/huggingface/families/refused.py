@@ -46,16 +46,6 @@ def phi3small(config: Config) -> NoReturn:
     config.refuse("model_type", "every second layer of Phi-3-small attends to chosen blocks of the context (block-sparse)")
 
 
-@family("falcon_h1", architectures=("FalconH1ForCausalLM",), source=transformers("falcon_h1"))
-def falcon_h1(config: Config) -> NoReturn:
-    """Refuses `falcon_h1` configs (Falcon-H1), whose layers are not modelled.
-
-    Raises:
-        SpecError: always, with the reason.
-    """
-    config.refuse("model_type", "Falcon-H1 has attention and Mamba-2 side by side in every layer")
-
-
 @family("zamba2", types=("zamba",), architectures=("Zamba2ForCausalLM", "ZambaForCausalLM"), source=transformers("zamba2"))
 def zamba2(config: Config) -> NoReturn:
     """Refuses `zamba2` configs (Zamba, Zamba2), whose layers are not modelled.
@@ -74,23 +64,3 @@ def phi4flash(config: Config) -> NoReturn:
         SpecError: always, with the reason.
     """
     config.refuse("model_type", "Phi-4-mini-flash shares the memory of one layer with gated units of later ones (SambaY)")
-
-
-@family("longcat_flash", architectures=("LongcatFlashForCausalLM",), source=transformers("longcat_flash"))
-def longcat_flash(config: Config) -> NoReturn:
-    """Refuses `longcat_flash` configs (LongCat-Flash), whose layers are not modelled.
-
-    Raises:
-        SpecError: always, with the reason.
-    """
-    config.refuse("model_type", "LongCat-Flash has two attentions in a layer, and experts that do nothing (zero_expert_num)")
-
-
-@family("lfm2", types=("lfm2_moe",), architectures=("Lfm2ForCausalLM", "Lfm2MoeForCausalLM"), source=transformers("lfm2"))
-def lfm2(config: Config) -> NoReturn:
-    """Refuses `lfm2` configs (LFM2), whose layers are not modelled.
-
-    Raises:
-        SpecError: always, with the reason.
-    """
-    config.refuse("model_type", "LFM2 has gated short convolutions instead of most attentions")
