@@ -118,7 +118,7 @@ CHANGES: dict[str, tuple[Config, ...]] = {
     ),
     "olmoe": (BIASED, {"clip_qkv": 8.0}),
     "flex_olmo": (BIASED,),
-    "olmo_hybrid": (BIASED, {"rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}}),
+    "olmo_hybrid": (BIASED, {"rope_parameters": {"rope_theta": None, "rope_type": "default"}}),
     "axk1": (
         BIASED, {"n_group": 4, "topk_group": 2},
         {"first_k_dense_replace": None, "mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]},

@@ -8,6 +8,7 @@ from hybrids import KINDS, MIXERS, hybrid
 import roofline
 from roofline.blocks import kinds
 from roofline.blocks.base import MixerBlock, State
+from roofline.blocks.model import Model
 from roofline.dtypes import BF16, Precision
 from roofline.errors import InputError
 from roofline.graph.build import Graph, build
@@ -221,4 +222,44 @@ def test_every_recurrent_kind_is_here() -> None:
         for kind, section in kinds("mixer").items()
         if issubclass(section, MixerBlock) and section.state is not MixerBlock.state
     }
-    assert keeps == set(KINDS)
+    assert keeps == {*KINDS, "short_conv", "gqa_and_mamba2"}  # a convolution alone, and a state beside a cache: below
+
+
+def _layer(mixer: dict[str, object]) -> Model:
+    """One layer of a mixer."""
+    keys = {"hidden_size": 64, "vocab_size": 128, "max_position_embeddings": 4096, "tie_word_embeddings": False}
+    types = {"one": {"mixer": mixer, "mlp": {"kind": "gated_mlp", "intermediate_size": 96}}}
+    layers = [{"pattern": ["one"]}]
+    return Model.model_validate(
+        {"schema_version": 1, "name": "one", "title": "One", **keys, "layer_types": types, "layers": layers}
+    )
+
+
+def test_a_short_convolution() -> None:
+    """Its state is the channels' last inputs; its gates are one product an element, and it has no SiLU."""
+    model = _layer({"kind": "short_conv", "conv_dim": 64, "conv_kernel": 3})
+    assert states(model, Deployment()) == [(State(conv=64, conv_kernel=3), 1)]
+    graph = {
+        path.rpartition("/")[2]: op.cost() for path, (op, _) in build(model, Deployment(), PRECISION, decode(5, 9)).items()
+    }
+    assert graph["conv"].vector_flops == 5 * 64 * 2 * 3
+    assert graph["conv"].state_read_bytes == graph["conv"].state_write_bytes == 5 * 64 * 2 * 2
+    assert graph["input_gate"].vector_flops == graph["output_gate"].vector_flops == 5 * 64
+    assert graph["in_proj"].matrix_flops == 3 * graph["out_proj"].matrix_flops == 2 * 5 * 64 * 3 * 64
+
+
+def test_attention_beside_a_state() -> None:
+    """A layer of both has a cache and a state, and the operators of both with one sum of their outputs."""
+    attention = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    ssm = {"mamba_num_heads": 6, "mamba_head_dim": 8, "n_groups": 2, "ssm_state_size": 10, "conv_kernel": 3}
+    both = build(_layer({"kind": "gqa_and_mamba2", **attention, **ssm}), Deployment(), PRECISION, decode(5, 9))
+    alone = build(_layer({"kind": "gqa", **attention}), Deployment(), PRECISION, decode(5, 9))
+    state = build(_layer({"kind": "mamba2", **ssm}), Deployment(), PRECISION, decode(5, 9))
+    for path, (op, _) in alone.items():
+        assert both[path][0] == op
+    for path, (op, _) in state.items():
+        if "/mamba/" in path and not path.endswith("/norm"):
+            assert both[path.replace("/mamba/", "/attention/ssm/")][0] == op
+    assert both["layers/attention/sum"][0].cost().vector_flops == 5 * 64
+    with pytest.raises(ValueError, match="n_groups"):
+        _layer({"kind": "gqa_and_mamba2", **attention, **ssm, "n_groups": 4})

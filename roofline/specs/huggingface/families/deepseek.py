@@ -131,7 +131,7 @@ def _indexed(config: Config, indexers: list[str]) -> Draft:
     config.off("mlp_bias")
     if not all(config.has(name) for name in ("q_lora_rank", "kv_lora_rank")):
         config.whole("q_lora_rank")  # the indexer reads the compressed queries
-    config.words("layer_types", len(indexers), ("indexed_attention",), default=None)
+    config.words("layer_types", len(indexers), ("indexed_attention", "deepseek_sparse_attention"), default=None)
     config.harmless("indexer_rope_interleave")
     own = {name: config.whole(name) for name in ("index_n_heads", "index_head_dim")}
     top = config.whole("index_topk")

@@ -23,7 +23,7 @@ def lfm2(config: Config) -> Draft:
         full = config.indices("full_attn_idxs", count)
         kinds = [FULL if index in full else CONV for index in range(count)]
     mixers = {FULL: _attention(config), CONV: _conv(config)}
-    config.harmless(*_SAID_TWICE)
+    config.harmless(*_OF_OTHER_CODE)
     layers = [Layer(_CALLED[kind], mixers[kind], gated_mlp(_adjusted(config))) for kind in kinds]
     return Draft(layers, _keys(config))
 
@@ -70,7 +70,7 @@ def lfm3(config: Config) -> Draft:
 
 
 # Keys of the authors' code that say again what the others say, for a class that does not read them.
-_SAID_TWICE = (
+_OF_OTHER_CODE = (
     "block_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_swiglu", "block_use_xavier_init",
     "conv_dim", "conv_dim_out", "conv_use_xavier_init", "num_heads", "use_pos_enc", "theta",
 )  # fmt: skip

@@ -86,13 +86,13 @@ def _with_experts(config: Config, norms: str) -> Draft:
 def olmo_hybrid(config: Config) -> Draft:
     """Reads `olmo_hybrid` configs: norms stand before the blocks of delta layers, and after those of softmax attention.
 
-    Without a base of rotation there are no positions.
+    Where `rope_parameters` have null as the base of rotation, there are no positions.
     """
     count = layers_of(config)
     n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("attention_bias", default=False, why="the default of the class, where the key is absent")
     rope = config.part("rope_parameters", default=None, looked_at=False)
-    rotated = config.raw("rope_theta") is not None or (rope is not None and rope.raw("rope_theta") is not None)
+    rotated = rope is None or "rope_theta" not in rope.data or rope.has("rope_theta")
     kinds = attention_kinds(config, count, (FULL, LINEAR), lambda index: FULL if index % 4 == 3 else LINEAR)
     config.harmless("linear_allow_neg_eigval", "linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max")
     config.harmless("linear_dt_init_floor")
