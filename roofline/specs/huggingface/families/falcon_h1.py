@@ -16,7 +16,7 @@ def falcon_h1(config: Config) -> Draft:
     inner = config.whole("mamba_d_ssm", default=None)
     if inner is None:
         inner = config.whole("mamba_expand") * config.whole("hidden_size")
-    config.harmless("mamba_expand", "mamba_norm_before_gate", "mamba_use_mlp", "attn_layer_indices")
+    config.harmless("mamba_expand", "mamba_norm_before_gate", "mamba_use_mlp", "mlp_expansion_factor")
     count = config.whole("mamba_n_heads")
     config.divides(("mamba_n_heads", count), ("the state-space part's width", inner))
     if config.data.get("mamba_d_head") == "auto":
