@@ -1,9 +1,10 @@
-"""Write the tables of families and of multimodal classes into docs/configs.md: `python docs/build_families.py`."""  # noqa: INP001 - no package
+"""Write families, multimodal classes and GGUF architectures into docs/configs.md: `python docs/build_families.py`."""  # noqa: INP001
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from roofline.specs.gguf.architectures import ARCHITECTURES
 from roofline.specs.huggingface.families import families
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.multimodal import WRAPPERS
@@ -12,6 +13,8 @@ from roofline.specs.huggingface.towers import senses_of
 PAGE = Path(__file__).with_name("configs.md")
 BEGIN, END = "<!-- families: written by docs/build_families.py -->", "<!-- end of families -->"
 WRAPPERS_BEGIN, WRAPPERS_END = "<!-- multimodal: written by docs/build_families.py -->", "<!-- end of multimodal -->"
+
+GGUF_BEGIN, GGUF_END = "<!-- architectures: written by docs/build_families.py -->", "<!-- end of architectures -->"
 
 
 def rows() -> list[str]:
@@ -36,10 +39,19 @@ def multimodal_rows() -> list[str]:
     return lines
 
 
+def architectures() -> list[str]:
+    """The architectures of GGUF files, in a sentence between empty lines."""
+    return ["", f"Architectures: {', '.join(f'`{name}`' for name in sorted(ARCHITECTURES))}.", ""]
+
+
 def page() -> str:
     """The page with the tables as the readers have them now."""
     text = PAGE.read_text(encoding="utf-8")
-    for begin, end, lines in ((BEGIN, END, rows()), (WRAPPERS_BEGIN, WRAPPERS_END, multimodal_rows())):
+    for begin, end, lines in (
+        (BEGIN, END, rows()),
+        (WRAPPERS_BEGIN, WRAPPERS_END, multimodal_rows()),
+        (GGUF_BEGIN, GGUF_END, architectures()),
+    ):
         head, _, rest = text.partition(begin)
         _, _, tail = rest.partition(end)
         text = "\n".join([f"{head}{begin}", *lines, f"{end}{tail}"])

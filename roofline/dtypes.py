@@ -155,8 +155,8 @@ class Precision:
     state: Format = FP32
     roles: tuple[tuple[str, Format], ...] = ()
     """Roles (see `ROLES`) whose weights are not in `weight`."""
-    exempt: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Roles whose weights are in `weight` after all, by layer type."""
+    layers: tuple[tuple[str, tuple[tuple[str, Format], ...]], ...] = ()
+    """Roles whose weights are in another format in layers of one type, by layer type."""
 
     def dtypes(self, role: str) -> Dtypes:
         """Return the formats of an operator.
@@ -173,12 +173,13 @@ class Precision:
         return Dtypes(weight=weight, activation=self.activation, kv=self.kv, state=self.state, bias=self.weight)
 
     def of_layer(self, layer_type: str) -> Precision:
-        """Return the formats in layers of one type, with its exemptions from quantization resolved."""
-        exempt = dict(self.exempt).get(layer_type, ()) if self.exempt else ()
-        if not exempt:
+        """Return the formats in layers of one type, where some roles have others than elsewhere."""
+        own = dict(self.layers).get(layer_type, ()) if self.layers else ()
+        if not own:
             return self
-        others = tuple((role, format) for role, format in self.roles if not set(within(role)) & set(exempt))
-        return replace(self, roles=(*((role, self.weight) for role in exempt), *others), exempt=())
+        replaced = {role for role, _ in own}
+        others = tuple((role, format) for role, format in self.roles if not set(within(role)) & replaced)
+        return replace(self, roles=(*own, *others), layers=())
 
 
 FORMATS = {

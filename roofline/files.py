@@ -130,6 +130,17 @@ def release(path: Path | str) -> None:
         current.inputs.pop(key, None)
 
 
+def begins_with(path: Path, start: bytes) -> bool:
+    """Return whether a regular file begins with these bytes; False for anything else, and where it cannot be read."""
+    if not is_file(path):
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(start)) == start
+    except OSError:
+        return False
+
+
 def read_bytes(path: Path, limit: int, what: str = "a file", *, is_input: bool = True) -> bytes:
     """Return the content of a file or pipe. Within one `run` a pipe can be read repeatedly.
 

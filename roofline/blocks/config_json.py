@@ -45,7 +45,7 @@ def read(document: Document, origin: Origin, assume: str | None = None, companio
             "url": "",
         }
     published = _published(section, model, source)
-    draft = replace(keys.draft, layers=_exempted(keys.draft.layers, dict(published.unquantized)))
+    draft = replace(keys.draft, layers=with_layers(keys.draft.layers, published.of_layers()))
     return _validated({**keys.data, **draft.model(), "quantization": published.plain()}, keys.config)
 
 
@@ -65,19 +65,23 @@ def _published(section: Mapping[str, Any], model: Model, document: Document) -> 
         raise document.error((name,), str(error)) from None
 
 
-def _exempted(layers: list[Layer], roles: dict[int, tuple[str, ...]]) -> list[Layer]:
-    """Layers with the roles that they do not quantise; where not all of a name have the same, their name says so."""
-    of_name: dict[str, set[tuple[str, ...]]] = {}
+def with_layers(layers: list[Layer], keys: Mapping[int, Mapping[str, Any]]) -> list[Layer]:
+    """Layers with further keys of their own; where not all of a name have the same, those without any keep the name.
+
+    Args:
+        layers: of a draft, first to last.
+        keys: `unquantized` and `quantization` of a layer type, by the index of the layer.
+    """
+    of_name: dict[str, list[Mapping[str, Any]]] = {}
     for index, layer in enumerate(layers):
-        of_name.setdefault(layer.name, set()).add(roles.get(index, ()))
+        of_name.setdefault(layer.name, []).append(keys.get(index, {}))
+
+    def name(layer: Layer, own: Mapping[str, Any]) -> str:
+        alike = all(other == own for other in of_name[layer.name])
+        return layer.name if alike or set(own) != {"unquantized"} else f"{layer.name}_unquantized"
+
     return [
-        replace(
-            layer,
-            name=layer.name if len(of_name[layer.name]) == 1 else f"{layer.name}_unquantized",
-            rest={**layer.rest, "unquantized": roles[index]},
-        )
-        if index in roles
-        else layer
+        replace(layer, name=name(layer, own), rest={**layer.rest, **own}) if (own := keys.get(index, {})) else layer
         for index, layer in enumerate(layers)
     ]
 

@@ -12,7 +12,7 @@ from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec, Whole
 from roofline.specs.quantization import ModelQuantization
-from roofline.specs.quantization.base import known_roles
+from roofline.specs.quantization.base import Scheme, known_roles
 from roofline.specs.source import Source
 
 Mixer = Annotated[MixerBlock, any_kind("mixer")]
@@ -34,6 +34,25 @@ class NormSpec(Spec):
         return self
 
 
+def _disjoint(schemes: tuple[Scheme, ...], covered: dict[str, str]) -> dict[str, str]:
+    """The names of schemes by role.
+
+    Args:
+        schemes: each with its roles.
+        covered: names by the roles that no scheme may have.
+
+    Raises:
+        ValueError: two schemes are of one role; pydantic turns it into a message with its place in the file.
+    """
+    for scheme in schemes:
+        for role in scheme.roles:
+            if clash := next((other for other in covered if role in within(other) or other in within(role)), None):
+                msg = f"quantization: {role} is quantised as {scheme.name}, but {clash} as {covered[clash]}"
+                raise ValueError(msg)
+        covered = covered | dict.fromkeys(scheme.roles, scheme.name)
+    return covered
+
+
 class LayerType(Spec):
     """One type of layer: what mixes tokens, what works on each of them, and where the norms stand."""
 
@@ -46,6 +65,9 @@ class LayerType(Spec):
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
     unquantized: tuple[str, ...] = Field(default=(), description="roles of weights that these layers do not quantise")
+    quantization: ModelQuantization = Field(
+        default=(), description="of roles that these layers store otherwise than the model's `quantization` says"
+    )
 
     @field_validator("unquantized")
     @classmethod
@@ -60,6 +82,11 @@ class LayerType(Spec):
         if self.parallel and (self.mixer is None or self.mlp is None or self.norms != "pre"):
             msg = "parallel needs a mixer and an mlp, with norms: pre"
             raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _formats_are_disjoint(self) -> LayerType:
+        _disjoint(self.quantization, dict.fromkeys(self.unquantized, "none"))
         return self
 
 
@@ -109,6 +136,7 @@ class Model(Spec):
     norm: NormSpec = NormSpec()
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
+    activation_dtype: str | None = Field(default=None, description="of activations, where it is not `dtype`")
     state_dtype: str | None = Field(
         default=None, description="dtype of recurrent state (state-space and linear-attention mixers) that the model asks for"
     )
@@ -122,6 +150,7 @@ class Model(Spec):
     apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
         default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
     )
+    format: Literal["", "gguf"] = Field(default="", description="of the file that holds the weights, where engines ask for one")
     family: str = Field(default="", description="model_type of the config.json that the model was read from")
     assumptions: tuple[Choice, ...] = Field(default=(), description="what config.json leaves open, and what was taken")
     notes: tuple[str, ...] = ()
@@ -132,7 +161,7 @@ class Model(Spec):
         """Return the parameters of vision and audio towers and of their projectors, by name: entries of `apart`."""
         return {name: size for name, size in self.apart.items() if name.startswith(_SENSES)}
 
-    @field_validator("dtype", "state_dtype")
+    @field_validator("dtype", "activation_dtype", "state_dtype")
     @classmethod
     def _dtype_known(cls, name: str | None) -> str | None:
         try:
@@ -175,13 +204,7 @@ class Model(Spec):
 
     @model_validator(mode="after")
     def _roles_are_disjoint(self) -> Model:
-        covered: dict[str, str] = {}
-        for scheme in self.quantization:
-            for role in scheme.roles:
-                if clash := next((other for other in covered if role in within(other) or other in within(role)), None):
-                    msg = f"quantization: {role} is quantised as {scheme.name}, but {clash} as {covered[clash]}"
-                    raise ValueError(msg)
-            covered |= dict.fromkeys(scheme.roles, scheme.name)
+        covered = _disjoint(self.quantization, {})
         if (bare := [name for name, layer in self.layer_types.items() if layer.unquantized]) and not covered:
             msg = f"layer_types.{bare[0]}.unquantized: the model is not quantised"
             raise ValueError(msg)

@@ -28,8 +28,8 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
     """A model by id or path, and the file that it was read from.
 
     Args:
-        name: a shipped id, the path of a YAML file or a config.json (or of a folder that holds one), or org/name[@revision]
-            on Hugging Face. An hf_quant_config.json beside a config.json is read too.
+        name: a shipped id, the path of a YAML file, a config.json or a GGUF file (or of a folder that holds one of the two), or
+            org/name[@revision] on Hugging Face. An hf_quant_config.json beside a config.json is read too.
         assume: the family as which a config.json is read, whatever its `model_type` is.
         called: the name of a model that is read from a config.json.
 
@@ -44,6 +44,11 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
         return _load_model(find("models", name), name, assume, called)
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether a file is a GGUF file: by its suffix, else by how it begins."""
+    return path.suffix == ".gguf" or (path.suffix == "" and files.begins_with(path, b"GGUF"))
+
+
 def is_config(path: Path) -> bool:
     """Whether a file is the config.json of a model, and not YAML: by its suffix, else (a pipe has none) by how it begins.
 
@@ -56,6 +61,17 @@ def is_config(path: Path) -> bool:
 
 
 def _load_model(path: Path, name: str | os.PathLike[str], assume: str | None, called: str | None) -> tuple[Model, Input]:
+    if is_gguf(path):
+        from roofline.blocks.gguf import read_model  # families are for those who have a file of weights
+        from roofline.specs.gguf.header import read_gguf
+        from roofline.specs.huggingface.read import origin_called, origin_of
+
+        if assume is not None:
+            raise InputError("--assume says how to read a config.json; a GGUF file names its architecture")
+        file = read_gguf(path)
+        model = read_model(file, origin_of(path) if called is None else origin_called(called))
+        files.note_input(path, "the model's GGUF file")
+        return model, Input("model", model.name, str(path), file.sha256)
     if is_config(path):
         from roofline.blocks.config_json import read  # families are for those who have a config
         from roofline.specs.huggingface.document import read_json
@@ -157,7 +173,8 @@ def _dump(model: Model, data: dict[str, Any], *, unicode: bool = True) -> str:
 def _heading(model: Model) -> Iterator[str]:
     yield model.title
     if model.family:
-        yield f"Read from a config.json of the family {model.family}."
+        file = "GGUF file, as a config.json" if model.format == "gguf" else "config.json"
+        yield f"Read from a {file} of the family {model.family}."
     if model.assumptions:
         yield "What config.json leaves open stands under `assumptions`."
 

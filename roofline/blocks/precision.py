@@ -25,6 +25,10 @@ class Published(Protocol):
         """Of weights that are not quantized."""
 
     @property
+    def activation_dtype(self) -> str | None:
+        """Of activations, where it is not that of the weights."""
+
+    @property
     def quantization(self) -> tuple[Scheme, ...]:
         """Schemes of those that are."""
 
@@ -69,9 +73,17 @@ def resolve_precision(
     weight = _multiplied(weight, activation, multiplies, stated=stated)
     formats = [_format(scheme, activation, multiplies, stated=stated) for scheme in schemes]
     roles = tuple((role, format) for scheme, format in zip(schemes, formats, strict=True) for role in scheme.roles)
-    published = schemes is model.quantization
-    exempt = tuple((name, layer.unquantized) for name, layer in model.layer_types.items() if published and layer.unquantized)
-    for format in dict.fromkeys((weight, *(format for _, format in roles))):
+    layers: list[tuple[str, tuple[tuple[str, Format], ...]]] = []
+    if schemes is model.quantization:
+        for name, layer in model.layer_types.items():
+            own = [(role, weight) for role in layer.unquantized]
+            for scheme in layer.quantization:
+                format = _format(scheme, activation, multiplies, stated=stated)
+                own += [(role, format) for role in scheme.roles]
+            if own:
+                layers.append((name, tuple(own)))
+    in_layers = (format for _, own in layers for _, format in own)
+    for format in dict.fromkeys((weight, *(format for _, format in roles), *in_layers)):
         if format.name == activation.name or (format.multiply in multiplies and format.multiply != activation.name):
             continue
         why = f"{format.name} weights are read at their own size and multiplied as {activation.name}"
@@ -80,7 +92,7 @@ def resolve_precision(
         elif format.name not in multiplies:
             why = f"the hardware cannot multiply {format.name}: {why}"
         notes.append(Assumption("matrix_dtype", activation.name, "default", why))
-    return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles, exempt=exempt), notes
+    return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles, layers=tuple(layers)), notes
 
 
 def _multiplied(format: Format, activation: Format, multiplies: Container[str], *, stated: bool) -> Format:
@@ -136,9 +148,13 @@ def _activations(
         notes.append(Assumption("activation_dtype", name, "given", ""))
         return FORMATS[name]
     wanted = weight.name if weight.name in _FLOATS else model.dtype if model.dtype in _FLOATS else "bf16"
+    if deployment.dtype is None and model.activation_dtype is not None:
+        wanted = model.activation_dtype
     for name in (wanted, "bf16", "fp16", "fp32"):
         if name in multiplies:
             why = "as the weights" if name == weight.name else "the weights are stored in a smaller format"
+            if name == model.activation_dtype:
+                why = "the model's file"
             if name != wanted:
                 why = f"the hardware has no matrix units for {wanted}"
             notes.append(Assumption("activation_dtype", name, "default", why))
@@ -178,6 +194,9 @@ def _schemes(model: Published, deployment: Deployment, *, from_flag: bool, notes
         if layer.unquantized:
             why = f"the model's file: {' and '.join(layer.unquantized)} weights of {name} layers are not quantised"
             notes.append(Assumption("quantization", "none", "default", why))
+        for published in layer.quantization:
+            why = f"the model's file, in {name} layers: {_covered(published)}"
+            notes.append(Assumption("quantization", published.name, "default", why))
     return model.quantization
 
 

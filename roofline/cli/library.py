@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline import files
-from roofline.blocks.model_files import load_model
+from roofline.blocks.model_files import is_gguf, load_model
 from roofline.cli.output import Output, Result, Rows, write_stdout
 from roofline.cli.tables import print_answer
 from roofline.documents import dump_json, envelope
@@ -106,22 +106,14 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
     Returns:
         The exit code: 1 when something is wrong.
     """
-    from roofline.blocks.model_files import load_model
-    from roofline.specs.library import find, ids, load_hardware
+    from roofline.specs.library import find, ids
 
     checked = [(name, find(kind, name)) for name in names] or list(ids(kind).items())
     rows: Rows = []
     for name, path in checked:
         if not files.exists(path):
             raise SpecError("no such file", path=path)
-        row: dict[str, Any] = {"name": name, "path": str(path), "ok": True, "error": None}
-        try:
-            load_model(str(path)) if kind == "models" else load_hardware(str(path))
-            if kind == "models" and path.name == "config.json":
-                row |= _against_checkpoint(path)
-        except RooflineError as error:
-            row |= {"ok": False, "error": str(error)}
-        rows.append(row)
+        rows.append(_checked(kind, name, path))
     wrong = [row for row in rows if not row["ok"]]
 
     def show() -> None:
@@ -130,19 +122,34 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
         for row in rows:
             if "checkpoint" in row:
                 write_stdout(clean(_comparison(row), keep_lines=True))
+            if "gguf" in row:
+                write_stdout(clean(_gguf_comparison(row), keep_lines=True))
         for row in wrong:
             sys.stderr.write(f"error: {clean(row['error'], keep_lines=True)}\n")
 
     def flat() -> Rows:
-        return [{key: value for key, value in row.items() if key != "checkpoint"} for row in rows]
+        return [{key: value for key, value in row.items() if key not in ("checkpoint", "gguf")} for row in rows]
 
     out.emit(Result({**envelope({}), "checked": rows}, flat, show))
     return 1 if wrong else 0
 
 
+def _checked(kind: Kind, name: str, path: Path) -> dict[str, Any]:
+    """The row of one file: whether it loads, and how it compares with the tensors that belong to it."""
+    row: dict[str, Any] = {"name": name, "path": str(path), "ok": True, "error": None}
+    try:
+        load_model(str(path)) if kind == "models" else load_hardware(str(path))
+        if kind == "models" and path.name == "config.json":
+            row |= _against_checkpoint(path)
+        elif kind == "models" and is_gguf(path):
+            row |= _against_gguf(path)
+    except RooflineError as error:
+        row |= {"ok": False, "error": str(error)}
+    return row
+
+
 def _against_checkpoint(config: Path) -> dict[str, Any]:
     """The comparison of a model with the tensors in the folder of its config; null where there are none."""
-    from roofline.blocks.model_files import load_model
     from roofline.predict.checkpoint import compare
     from roofline.specs.huggingface.safetensors import read_checkpoint
 
@@ -156,6 +163,27 @@ def _against_checkpoint(config: Path) -> dict[str, Any]:
     document = {"tensors": len(checkpoint.tensors), "complete": checkpoint.complete, **asdict(comparison), **counts, **examples}
     error = None if comparison.ok else f"{config.parent}: {'; '.join(comparison.problems)}"
     return {"ok": comparison.ok, "error": error, "checkpoint": document}
+
+
+def _against_gguf(path: Path) -> dict[str, Any]:
+    """The comparison of a GGUF file with its model: every tensor is a weight of it, or the file would not be read."""
+    from roofline.predict.checkpoint import compare_gguf
+    from roofline.specs.gguf.header import read_gguf
+
+    comparison = compare_gguf(load_model(path)[0], read_gguf(path))
+    error = None if comparison.ok else f"{path}: {'; '.join(comparison.problems)}"
+    return {"ok": comparison.ok, "error": error, "gguf": asdict(comparison)}
+
+
+def _gguf_comparison(row: dict[str, Any]) -> str:
+    """The comparison of a GGUF file in a few lines."""
+    sizes = row["gguf"]
+    apart = "".join(f", {count:,} of {what.replace('_', ' ')}" for what, count in sizes["apart"].items())
+    parts = f" in {sizes['parts']} files" if sizes["parts"] > 1 else ""
+    return (
+        f"{row['name']}: {sizes['tensors']:,} tensors{parts}: {sizes['matched']:,} match{apart}\n"
+        f"  {sizes['predicted_bytes']:,.0f} bytes predicted\n  {sizes['stored_bytes']:,} bytes in tensors of the language model"
+    )
 
 
 def _comparison(row: dict[str, Any]) -> str:

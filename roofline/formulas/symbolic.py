@@ -224,13 +224,23 @@ def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
         values[made] = format.bytes
         return replace(format, bytes=made)
 
+    plain = put(precision.weight, "b_w")
     return Precision(
-        weight=put(precision.weight, "b_w"),
+        weight=plain,
         activation=put(precision.activation, "b_a"),
         kv=put(precision.kv, "b_kv"),
         state=put(precision.state, "b_s"),
         roles=tuple((role, put(format, "b_w", role)) for role, format in precision.roles),
-        exempt=precision.exempt,
+        layers=tuple(
+            (
+                name,
+                tuple(
+                    (role, plain if format == precision.weight else put(format, "b_w", f"{role} of {name}"))
+                    for role, format in own
+                ),
+            )
+            for name, own in precision.layers
+        ),
     ), values
 
 

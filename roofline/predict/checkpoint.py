@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from roofline.blocks.checkpoint import Tensor, tensors
+from roofline.blocks.gguf import beside_weights
 from roofline.blocks.model import Model
 from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import FORMATS, Precision, parse_dtype
@@ -16,6 +17,7 @@ from roofline.graph.build import CANONICAL, build
 from roofline.predict.memory import weights_by_path
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
+from roofline.specs.gguf.header import Gguf
 from roofline.specs.huggingface.names import names
 from roofline.specs.huggingface.safetensors import Checkpoint, Stored
 
@@ -90,6 +92,48 @@ def compare(model: Model, checkpoint: Checkpoint) -> Comparison:
         min(ways, key=lambda way: len(way.missing) + len(way.extra)) if ways else _Matching(model, precision, checkpoint, None)
     )
     return best.comparison()
+
+
+@dataclass(frozen=True, slots=True)
+class GgufComparison:
+    """A GGUF file beside the model that was read from it.
+
+    `tensors` and `matched` are numbers of tensors, in all and of the language model's weights; `apart` counts the others by
+    what they are; sizes are of the language model's weights, in bytes.
+    """
+
+    tensors: int
+    matched: int
+    parts: int
+    apart: dict[str, int]
+    predicted_bytes: float
+    stored_bytes: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Return whether the sizes are equal."""
+        return not self.problems
+
+
+def compare_gguf(model: Model, file: Gguf) -> GgufComparison:
+    """Compare the bytes of a GGUF file's tensors with those that the operators of its model hold.
+
+    Args:
+        model: as it was read from the file, which has matched every tensor with a weight.
+        file: its header.
+    """
+    precision, _ = resolve_precision(model, Deployment(), FORMATS)
+    predicted = float(sum(weights_by_path(build(model, Deployment(), precision, CANONICAL)).values()))
+    beside = {name: what for name in file.tensors if (what := beside_weights(name, model)) is not None}
+    stored = sum(tensor.bytes for name, tensor in file.tensors.items() if name not in beside)
+    problems = []
+    if abs(stored - predicted) > 0.5:
+        problems.append(f"{predicted:,.0f} bytes are predicted, {stored:,} are stored ({stored - predicted:+,.0f})")
+    counts = dict(Counter(beside.values()))
+    return GgufComparison(
+        len(file.tensors), len(file.tensors) - len(beside), file.parts, counts, predicted, stored, tuple(problems)
+    )
 
 
 class _Matching:

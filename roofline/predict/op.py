@@ -458,6 +458,7 @@ class _Unquantized:
     """What the formats of an operator are decided from: weights as they come, in 16 bits."""
 
     dtype: str
+    activation_dtype: str | None = None
     quantization: tuple[Any, ...] = ()
     layer_types: Mapping[str, Any] = field(default_factory=dict)
     state_dtype: str | None = None

@@ -136,10 +136,10 @@ def find(kind: Kind, name: object, *, abbreviated: bool = True) -> Path:
         if abbreviated and kind == "hardware" and len(family) == 1:
             return known[family[0]]
         raise AmbiguousNameError(what, name, family)
-    also = " or of a config.json" if kind == "models" else ""
+    also = ", of a config.json or of a GGUF file" if kind == "models" else ""
     hint = f"`roofline {kind} list` shows all; the path of a YAML file{also} works too."
-    if kind == "models" and files.is_file(Path(name) / "config.json"):
-        hint = f"There is a folder of that name here: write ./{name} for the config.json in it."
+    if kind == "models" and files.is_folder(_path(name)):
+        hint = f"There is a folder of that name here: write ./{name} for the model in it."
     raise UnknownNameError(what, name, [*known, *aliases], hint)
 
 
@@ -159,12 +159,25 @@ def _by_path(kind: Kind, name: str) -> Path:
 
 
 def _in_folder(kind: Kind, path: Path) -> Path:
-    """Of a folder the config.json in it."""
+    """Of a folder the config.json in it, else the GGUF file, or the first part of one, if there is one model."""
     if kind != "models" or not files.is_folder(path):
         return path
-    if not files.is_file(path / "config.json"):
-        raise SpecError("is a folder without a config.json", path=path)
-    return path / "config.json"
+    if files.is_file(path / "config.json"):
+        return path / "config.json"
+    parts = [file for file in sorted(path.glob("*.gguf")) if not file.name.startswith("mmproj")]
+    models = [file for file in parts if not re.search(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", file.name)]
+    if len(models) == 1:
+        return models[0]
+    if models:
+        raise SpecError(f"is a folder with {len(models)} GGUF models: name one of {_few(models)}", path=path)
+    held = sorted(path.glob("*.safetensors")) + sorted(path.glob("*.safetensors.index.json"))
+    beside = f" beside {_few(held)}" if held else ""
+    raise SpecError(f"is a folder without a config.json{beside}, which says what its tensors are", path=path)
+
+
+def _few(paths: list[Path]) -> str:
+    names = [path.name for path in paths]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def hub_repository(name: str | os.PathLike[str]) -> Repository | None:
@@ -206,7 +219,7 @@ def _path(text: str) -> Path:
 
 def _is_path(name: str) -> bool:
     # NB: no look into the working directory for a bare name: a folder called `gpt2` must not hide the model.
-    return os.sep in name or name.startswith("~") or Path(name).suffix in (".yaml", ".yml", ".json")
+    return os.sep in name or name.startswith("~") or Path(name).suffix in (".yaml", ".yml", ".json", ".gguf")
 
 
 def _aliases(path: Path) -> list[str]:

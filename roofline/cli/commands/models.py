@@ -134,11 +134,11 @@ def show(
 
 def _model_file(name: str, loaded: Model) -> str:
     """The file that it was loaded from; a config.json as such a file."""
-    from roofline.blocks.model_files import is_config, model_yaml
+    from roofline.blocks.model_files import is_config, is_gguf, model_yaml
     from roofline.specs.library import find, text_of
 
     path = find("models", name)
-    return model_yaml(loaded) if is_config(path) else text_of(path)
+    return model_yaml(loaded) if is_gguf(path) or is_config(path) else text_of(path)
 
 
 def _answer(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[LayerKind], rows: Rows) -> Answer:
@@ -232,7 +232,8 @@ def _value(value: object) -> str:
 
 def import_config(
     config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="config.json, its folder, or a Hugging Face repository (org/name).")
+        str,
+        typer.Argument(metavar="CONFIG", help="config.json, its folder, a GGUF file, or a Hugging Face repository (org/name)."),
     ],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name for the model: an id, a title, or org/name.")
@@ -241,16 +242,16 @@ def import_config(
     options: Options,
     out: Output,
 ) -> None:
-    """Convert a config.json to a model file.
+    """Convert a config.json or a GGUF file to a model file.
 
     Example: roofline models import ./config.json --name my-org/My-Model-7B -o my-model-7b.yaml
     """
-    from roofline.blocks.model_files import is_config, load_model, model_yaml
+    from roofline.blocks.model_files import is_config, is_gguf, load_model, model_yaml
     from roofline.specs.library import find
 
     path = find("models", config)
-    if not is_config(path):
-        raise InputError(f"{config} is a model's file already: import reads a config.json")
+    if not (is_gguf(path) or is_config(path)):
+        raise InputError(f"{config} is a model's file already: import reads a config.json or a GGUF file")
     loaded, read = load_model(path, options.get("assume"), name)
     text = model_yaml(loaded)
     document = {**envelope(by_name([read])), "model": loaded.model_dump(mode="json")}
@@ -266,7 +267,7 @@ def check(
 ) -> int:
     """Check model files.
 
-    Compares a folder that has a config.json and safetensors files, or their index, tensor by tensor. Exits with code 1 if a
-    file is invalid.
+    Compares a GGUF file, and a folder that has a config.json and safetensors files or their index, tensor by tensor. Exits
+    with code 1 if a file is invalid.
     """
     return check_files("models", files or [], out)

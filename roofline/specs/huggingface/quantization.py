@@ -6,6 +6,7 @@ Which weights are quantised is given by patterns of module names, so that it can
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,8 @@ COMPANION = "hf_quant_config.json"
 PLACES = ("quantization_config", "compression_config", "hf_quant_config", "quantization")
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
-_States = dict[int | None, Scheme | None]
+States = dict[int | None, Scheme | None]
+"""The scheme of a role's weights (None: not quantised) by layer (None: outside the layers)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,23 @@ class Published:
     """For `quantization` of a model's file."""
     unquantized: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Layers, and the roles that are not quantised there though they are elsewhere: `unquantized` of their types."""
+    otherwise: tuple[tuple[int, tuple[Scheme, ...]], ...] = ()
+    """Layers, and the schemes of roles that are stored in another way there: `quantization` of their types."""
 
     def plain(self) -> list[dict[str, Any]]:
         """The schemes as plain data, without keys at their defaults."""
-        return [scheme.model_dump(mode="json", exclude_defaults=True) for scheme in self.quantization]
+        return [_plain(scheme) for scheme in self.quantization]
+
+    def of_layers(self) -> dict[int, dict[str, Any]]:
+        """What differs in single layers, as keys of a layer type in plain data, by the index of the layer."""
+        keys: dict[int, dict[str, Any]] = {index: {"unquantized": roles} for index, roles in self.unquantized}
+        for index, schemes in self.otherwise:
+            keys.setdefault(index, {})["quantization"] = [_plain(scheme) for scheme in schemes]
+        return keys
+
+
+def _plain(scheme: Scheme) -> dict[str, Any]:
+    return scheme.model_dump(mode="json", exclude_defaults=True)
 
 
 def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -81,7 +96,7 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
             in two ways; the KV cache is quantised and no weights are.
     """
     rules = plan(config, dtype)
-    states: dict[str, _States] = {}
+    states: dict[str, States] = {}
     module_of: dict[tuple[str, int | None], str] = {}
     for name, (layer, role) in modules.items():
         scheme = rules.scheme(name, role)
@@ -94,36 +109,54 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
             )
             raise InputError(msg)
         known[layer], module_of[role, layer] = scheme, name
-    states = _joined(states)
-    chosen = {role: scheme for role, state in states.items() if (scheme := _one(role, state)) is not None}
-    if not chosen:
-        if rules.kv_cache_dtype is not None:
-            msg = "quantization_config: a KV cache that is quantised beside weights that are not is not modelled"
-            raise InputError(msg)
-        return Published()
-    bare: dict[int, tuple[str, ...]] = {}
-    for role in chosen:
-        for layer in sorted(layer for layer, scheme in states[role].items() if scheme is None and layer is not None):
-            bare[layer] = (*bare.get(layer, ()), role)
+    if not any(scheme for state in states.values() for scheme in state.values()) and rules.kv_cache_dtype is not None:
+        msg = "quantization_config: a KV cache that is quantised beside weights that are not is not modelled"
+        raise InputError(msg)
+    return published(states, rules.kv_cache_dtype)
+
+
+def published(states: Mapping[str, States], kv_cache_dtype: str | None = None) -> Published:
+    """How weights are quantised, from the scheme of each role in each layer: the commonest of a role, and what differs.
+
+    Args:
+        states: by role, the scheme of its weights (None: not quantised) in each layer (None: outside the layers).
+        kv_cache_dtype: of the KV cache, where the checkpoint says it.
+    """
+    joined = _joined(states)
+    chosen = {role: scheme for role, state in joined.items() if (scheme := _commonest(state)) is not None}
+    bare: dict[int, list[str]] = {}
+    others: dict[int, dict[Scheme, list[str]]] = {}
+    for role, state in joined.items():
+        for layer, scheme in state.items():
+            if layer is None or role not in chosen or scheme == chosen[role]:
+                continue
+            if scheme is None:
+                bare.setdefault(layer, []).append(role)
+            else:
+                others.setdefault(layer, {}).setdefault(scheme, []).append(role)
     schemes: dict[Scheme, list[str]] = {}
-    for role in _widest(chosen, states):
+    for role in _widest(chosen, joined):
         schemes.setdefault(chosen[role] if role in chosen else _of_linear(chosen), []).append(role)
-    first = {"kv_cache_dtype": rules.kv_cache_dtype} if rules.kv_cache_dtype is not None else {}
+    first = {"kv_cache_dtype": kv_cache_dtype} if kv_cache_dtype is not None else {}
     return Published(
         tuple(
             scheme.model_copy(update={"roles": tuple(roles), **(first if index == 0 else {})})
             for index, (scheme, roles) in enumerate(schemes.items())
         ),
-        tuple(sorted(bare.items())),
+        tuple((layer, tuple(roles)) for layer, roles in sorted(bare.items())),
+        tuple(
+            (layer, tuple(scheme.model_copy(update={"roles": tuple(roles)}) for scheme, roles in own.items()))
+            for layer, own in sorted(others.items())
+        ),
     )
 
 
-def _joined(states: dict[str, _States]) -> dict[str, _States]:
+def _joined(states: Mapping[str, States]) -> dict[str, States]:
     """Parts of a role as the role, where they are the same in every layer."""
-    joined: dict[str, _States] = {}
+    joined: dict[str, States] = {}
     for role in dict.fromkeys(role.split("/")[0] for role in states):
         parts = {name: state for name, state in states.items() if name.split("/")[0] == role}
-        together: _States = {}
+        together: States = {}
         for state in parts.values():
             together |= state
         same = all(together[layer] == scheme for state in parts.values() for layer, scheme in state.items())
@@ -131,14 +164,9 @@ def _joined(states: dict[str, _States]) -> dict[str, _States]:
     return joined
 
 
-def _one(role: str, state: _States) -> Scheme | None:
-    """The scheme of a role, in the layers that quantise it."""
-    schemes = list(dict.fromkeys(scheme for scheme in state.values() if scheme is not None))
-    if len(schemes) > 1:
-        ways = " and ".join(map(_described, schemes))
-        msg = f"quantization_config: {role} is stored in several ways ({ways}): that is not modelled"
-        raise InputError(msg)
-    return schemes[0] if schemes else None
+def _commonest(state: States) -> Scheme | None:
+    """The scheme of most layers that quantise a role; of equally many the first."""
+    return next((scheme for scheme, _ in Counter(filter(None, state.values())).most_common(1)), None)
 
 
 def _widest(chosen: Mapping[str, Scheme], states: Iterable[str]) -> list[str]:

@@ -30,6 +30,7 @@ SCHEMES: Registry[type[Scheme]] = Registry(
         "awq": "roofline.specs.quantization.integers:Awq",
         "fp8": "roofline.specs.quantization.floats:Fp8",
         "fp8_block": "roofline.specs.quantization.floats:Fp8Block",
+        "ggml": "roofline.specs.quantization.ggml:Ggml",
         "gptq": "roofline.specs.quantization.integers:Gptq",
         "int8": "roofline.specs.quantization.integers:Int8",
         "llm_int8": "roofline.specs.quantization.integers:LlmInt8",

@@ -147,6 +147,21 @@ LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, int], dict[str, Any]]] = {
     ),
     "w8a16": ({"name": "w8a16"}, (N, K), packed_int(N, K, K, 8)),
     "w4a16": ({"name": "w4a16"}, (N, K), packed_int(N, K, 128, 4)),
+    "ggml q4_k": (
+        {"name": "ggml", "types": [["q4_k", 1]]},
+        (N, 3 * 256),
+        {
+            "weight": _empty(N, 3 * (2 * 2 + 12 + 128), dtype="uint8")
+        },  # d, dmin, 6-bit scales and minima of 8 parts, 4 bits each
+    ),
+    "ggml of two types": (
+        {"name": "ggml", "types": [["q6_k", 1], ["q8_0", 3]]},  # a quarter of the outputs in 6 bits, the others in 8
+        (N, 256),
+        {
+            "q6_k": _empty(N // 4, 2 + 128 + 64 + 16, dtype="uint8"),
+            "q8_0": _empty(3 * N // 4, 256 // 32 * (2 + 32), dtype="uint8"),
+        },
+    ),
     "w4a8": ({"name": "w4a8"}, (N, K), packed_int(N, K, 128, 4)),
     "w8a8": ({"name": "w8a8"}, (N, K), {**_INT8, "weight_scale": _empty(N, 1, dtype="bfloat16")}),
     "w4a4": (
@@ -190,7 +205,7 @@ def test_every_scheme_has_a_layout() -> None:
 def test_every_scheme_says_where_it_is_from(name: str) -> None:
     """A paper or an address, and words."""
     assert "arXiv" in scheme(name).source or "https://" in scheme(name).source
-    assert scheme(name).described.startswith(f"{scheme(name).format.bytes * 8:g} bits an element; ")
+    assert scheme(name).described.startswith(f"{scheme(name).format.bytes * 8:g} bits an element")
     assert type(scheme(name)).__doc__ != Scheme.__doc__
 
 
@@ -234,7 +249,7 @@ def test_what_is_no_matrix_cannot_be_quantised() -> None:
 def test_weights_alone_are_multiplied_as_activations() -> None:
     """A scheme that leaves activations as they are runs at their matrix peak; W4A8 at that of 8 bits."""
     assert {name for name in schemes() if scheme(name).format.multiply is None} == {
-        "awq", "gptq", "mxfp4", "nf4", "pack_quantized", "w4a16", "w8a16",
+        "awq", "ggml", "gptq", "mxfp4", "nf4", "pack_quantized", "w4a16", "w8a16",
     }  # fmt: skip
     assert _scheme({"name": "fp8", "activation_scheme": "none"}).format.multiply is None
     assert _scheme({"name": "pack_quantized", "activations": "int8"}).format.multiply == "int8"
