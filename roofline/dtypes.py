@@ -193,6 +193,9 @@ FORMATS = {
         # NB: 4-bit formats without a scheme have no scales; `--quantization` names a scheme that does.
         Format("int4", 0.5),
         Format("fp4", 0.5, "fp4"),
+        # Blocks of 32 with an fp16 scale each, of GGML: formats of llama.cpp's KV cache.
+        Format("q8_0", 34 / 32),
+        Format("q4_0", 18 / 32),
     )
 }
 

@@ -77,8 +77,8 @@ def with_layers(layers: list[Layer], keys: Mapping[int, Mapping[str, Any]]) -> l
         of_name.setdefault(layer.name, []).append(keys.get(index, {}))
 
     def name(layer: Layer, own: Mapping[str, Any]) -> str:
-        alike = all(other == own for other in of_name[layer.name])
-        return layer.name if alike or set(own) != {"unquantized"} else f"{layer.name}_unquantized"
+        same = all(other == own for other in of_name[layer.name])
+        return layer.name if same or set(own) != {"unquantized"} else f"{layer.name}_unquantized"
 
     return [
         replace(layer, name=name(layer, own), rest={**layer.rest, **own}) if (own := keys.get(index, {})) else layer

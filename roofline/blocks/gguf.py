@@ -17,7 +17,7 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError, SpecError
 from roofline.specs.gguf.architectures import config_of
 from roofline.specs.gguf.header import Gguf, Stored
-from roofline.specs.gguf.names import BESIDE, SPLIT, names_in
+from roofline.specs.gguf.names import NOT_WEIGHTS, SPLIT, names_in
 from roofline.specs.huggingface.document import Document
 from roofline.specs.huggingface.quantization import States, published
 from roofline.specs.huggingface.read import Origin, read_keys
@@ -141,8 +141,8 @@ def _matched(file: Gguf, model: Model) -> _Match:
             raise file.error(f"tensor {parts[0][0]} is {shapes}, the model has {'x'.join(map(str, tensor.shape))}")
     if missing:
         raise file.error(f"has no tensor {_listed(missing)}, which the model should have by its keys")
-    for name in [name for name in left if beside_weights(name, model)]:
-        what = str(beside_weights(name, model))
+    for name in [name for name in left if separate_part(name, model)]:
+        what = str(separate_part(name, model))
         match.apart[what] = match.apart.get(what, 0) + prod(left.pop(name).shape)
     if left:
         raise file.error(f"tensor {_listed(list(left))} is not understood: no weight of a {model.family} model has that name")
@@ -167,7 +167,7 @@ def _same(tensor: Tensor, parts: list[Stored]) -> bool:
     return [size for size in parts[0].shape if size != 1] == [size for size in tensor.shape if size != 1]
 
 
-def beside_weights(name: str, model: Model) -> str | None:
+def separate_part(name: str, model: Model) -> str | None:
     """What a tensor of a GGUF file is that is no weight of the language model; None for all others.
 
     Args:
@@ -177,7 +177,7 @@ def beside_weights(name: str, model: Model) -> str | None:
     layer = _LAYER.match(name)
     if layer is not None and int(layer[1]) >= model.num_hidden_layers:
         return "multi_token_prediction"
-    if BESIDE.fullmatch(name):
+    if NOT_WEIGHTS.fullmatch(name):
         return "router_correction_bias" if name.endswith("exp_probs_b.bias") else "rope_factors"
     return None
 

@@ -50,6 +50,8 @@ class Kind:
     window: int | None = None
     chunk: int | None = None
     ratio: int | None = None
+    ahead: int | None = None
+    """Tokens beyond the window or the chunk for which memory is reserved from the start; None: blocks are taken as needed."""
 
     def blocks(self, cached: Expr, new: Expr) -> Expr:
         """Return the largest number of blocks that a sequence holds up to a step.
@@ -58,12 +60,17 @@ class Kind:
             cached: tokens cached before the step; a number or an array.
             new: tokens of the step; a number or an array.
 
+        >>> Kind(256, 1.0, window=1024, ahead=512).blocks(8191, 1)  # (1024 + 512)/256
+        6
         >>> Kind(16, 1.0).blocks(100, 1), Kind(16, 1.0, window=33).blocks(100, 1)  # 101/16; 33 tokens may lie in 3
         (7, 3)
         >>> Kind(16, 1.0, chunk=64).blocks(100, 1)
         4
         """
         every = ceil_div(entries(cached + new, self.ratio), self.block)
+        if self.ahead is not None:
+            seen = self.window or self.chunk
+            return every if seen is None else minimum(every, ceil_div(seen + self.ahead, self.block))
         if self.window is not None:
             return minimum(every, ceil_div(self.window + new - 2, self.block) + 1)
         if self.chunk is not None:
@@ -119,7 +126,12 @@ class Allocation:
 
 
 def allocation(
-    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, retained: set[CacheKind]
+    layers: list[Layers],
+    states: list[tuple[float, int]],
+    rules: KvCacheRules,
+    block: int,
+    retained: set[CacheKind],
+    step_tokens: int = 0,
 ) -> Allocation:
     """Return how an engine lays out the caches and recurrent states of layers on one device.
 
@@ -131,6 +143,7 @@ def allocation(
         rules: of the engine.
         block: tokens per block.
         retained: kinds of caches that the model has, in the words of the rules.
+        step_tokens: most tokens of a step, for rules that reserve memory from the start.
 
     >>> from roofline.specs.engine import KvCacheRules
     >>> full, sliding = Layers(4096, 10), Layers(4096, 52, window=1024)
@@ -145,6 +158,8 @@ def allocation(
         return Allocation(
             tuple(_separate(kind, block) for kind in layers), state, unknown=f"it has none for {', '.join(sorted(strange))}"
         )
+    if rules.reserves == "context":
+        return Allocation(tuple(replace(_separate(kind, block), ahead=step_tokens) for kind in layers), state)
     if same_span or not rules.shared_pages:
         return Allocation(tuple(_separate(kind, block) for kind in layers), state)
     step = rules.latent_block_step if "latent" in retained else rules.state_block_step

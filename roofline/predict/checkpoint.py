@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from roofline.blocks.checkpoint import Tensor, tensors
-from roofline.blocks.gguf import beside_weights
+from roofline.blocks.gguf import separate_part
 from roofline.blocks.model import Model
 from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import FORMATS, Precision, parse_dtype
@@ -125,14 +125,14 @@ def compare_gguf(model: Model, file: Gguf) -> GgufComparison:
     """
     precision, _ = resolve_precision(model, Deployment(), FORMATS)
     predicted = float(sum(weights_by_path(build(model, Deployment(), precision, CANONICAL)).values()))
-    beside = {name: what for name in file.tensors if (what := beside_weights(name, model)) is not None}
-    stored = sum(tensor.bytes for name, tensor in file.tensors.items() if name not in beside)
+    separate = {name: what for name in file.tensors if (what := separate_part(name, model)) is not None}
+    stored = sum(tensor.bytes for name, tensor in file.tensors.items() if name not in separate)
     problems = []
     if abs(stored - predicted) > 0.5:
         problems.append(f"{predicted:,.0f} bytes are predicted, {stored:,} are stored ({stored - predicted:+,.0f})")
-    counts = dict(Counter(beside.values()))
+    counts = dict(Counter(separate.values()))
     return GgufComparison(
-        len(file.tensors), len(file.tensors) - len(beside), file.parts, counts, predicted, stored, tuple(problems)
+        len(file.tensors), len(file.tensors) - len(separate), file.parts, counts, predicted, stored, tuple(problems)
     )
 
 

@@ -132,7 +132,7 @@ class StageMemory(Setting):
             )
             for cache, count in self._caches
         ]
-        return allocation(layers, held, self.rules, self.block_tokens, cache_kinds(self.model))
+        return allocation(layers, held, self.rules, self.block_tokens, cache_kinds(self.model), self.max_num_batched_tokens)
 
     @property
     def plain(self) -> bool:
@@ -156,11 +156,22 @@ class StageMemory(Setting):
             allocated: whether tokens are rounded up to whole blocks, as the engine lays them out.
         """
         if allocated:
-            return self.layout.bytes(length - 1, 1) - self.layout.state_bytes
+            return self._sequence_bytes(length - 1, 1) - self.layout.state_bytes
         total: Expr = 0
         for cache, count in self._caches:
             total = total + cache.retained(length) * cache.elements * self.precision.kv.bytes * count
         return total
+
+    def _sequence_bytes(self, cached: Expr, new: Expr) -> Expr:
+        """Bytes that a sequence holds in a step: of the tokens in it, or of as many as it may have where they are reserved."""
+        if self._reserved and self.deployment.max_model_len is not None:
+            cached, new = self.deployment.max_model_len - 1, 1
+        return self.layout.bytes(cached, new)
+
+    @property
+    def _reserved(self) -> bool:
+        """Whether all memory of caches is taken when the engine starts."""
+        return self.rules.reserves == "context"
 
     def state_bytes(self, *, allocated: bool) -> float:
         """Return the bytes of recurrent state of one sequence on this device.
@@ -186,6 +197,10 @@ class StageMemory(Setting):
         """
         total: Expr = 0
         common: Expr = 0
+        if self._reserved:
+            longest = max(segment.cached + segment.new for segment in step)
+            slots = self.deployment.max_num_seqs or sum(self._share(segment.count) for segment in step)
+            return slots * self._sequence_bytes(longest - 1, 1)
         for segment in step:
             count = self._share(segment.count)
             new = minimum(segment.new, self.max_num_batched_tokens)

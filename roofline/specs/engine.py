@@ -32,6 +32,11 @@ class KvCacheRules(Spec):
     chunk: Literal["in_sight", "all"] = Field(
         default="in_sight", description="likewise layers that attend in chunks; all: and every other layer of such a model too"
     )
+    reserves: Literal["used", "context"] = Field(
+        default="used",
+        description="tokens that a sequence has memory for: those in it, in blocks; or from the start as many as it may have "
+        "(max_model_len), for each of max_num_seqs sequences, and in layers with a window that and one step's tokens",
+    )
     shared_pages: bool = Field(
         default=True, description="kinds of layers take pages of one size from one pool, in equal groups"
     )

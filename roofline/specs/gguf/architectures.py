@@ -106,8 +106,8 @@ class Metadata:
             own = name.removeprefix(prefix)
             if own == name or own in self.requested or _HARMLESS.fullmatch(own) or value in (0, False, ""):
                 continue
-            shown = f"{value.count} entries" if isinstance(value, Entries) else f"{value!r:.60}"
-            raise self.file.error(f"key {name} ({shown}) is not understood, and it may change counts")
+            text = f"{value.count} entries" if isinstance(value, Entries) else f"{value!r:.60}"
+            raise self.file.error(f"key {name} ({text}) is not understood, and it may change counts")
 
     def _checked(self, name: str, value: Any, low: int) -> int:
         high = MAX_LAYERS if name == "block_count" else MAX_WHOLE

@@ -67,7 +67,7 @@ _BARE = {"mamba.A_log": "ssm_a", "mamba.D": "ssm_d", "mamba.dt_bias": "ssm_dt.bi
 SPLIT = {"attn_kv_b.weight": ("attn_k_b.weight", "attn_v_b.weight")}
 """Tensors that a file may have in two parts."""
 
-BESIDE = re.compile(
+NOT_WEIGHTS = re.compile(
     r"rope_freqs\.weight|rope_factors_(long|short)\.weight|blk\.\d+\.(rope_freqs|rope_factors_(long|short)|attn_rot_embd)\.weight"
     r"|blk\.\d+\.exp_probs_b\.bias"
 )

@@ -72,6 +72,7 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
     config.off(*_OFF)
     draft = family.read(config)
     config.raw("quantization_config")
+    config.raw("quantization")  # as mlx-lm calls it
     config.finish()
     notes = [*draft.notes]
     if wrapped:

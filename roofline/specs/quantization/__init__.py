@@ -27,13 +27,18 @@ def name_of(scheme: type[Scheme]) -> str:
 SCHEMES: Registry[type[Scheme]] = Registry(
     "quantisation scheme",
     {
+        "affine": "roofline.specs.quantization.groups:Affine",
+        "aqlm": "roofline.specs.quantization.groups:Aqlm",
         "awq": "roofline.specs.quantization.integers:Awq",
+        "bitnet": "roofline.specs.quantization.groups:BitNet",
         "fp8": "roofline.specs.quantization.floats:Fp8",
         "fp8_block": "roofline.specs.quantization.floats:Fp8Block",
         "ggml": "roofline.specs.quantization.ggml:Ggml",
         "gptq": "roofline.specs.quantization.integers:Gptq",
+        "higgs": "roofline.specs.quantization.groups:Higgs",
         "int8": "roofline.specs.quantization.integers:Int8",
         "llm_int8": "roofline.specs.quantization.integers:LlmInt8",
+        "mean_bits": "roofline.specs.quantization.groups:MeanBits",
         "mxfp4": "roofline.specs.quantization.floats:Mxfp4",
         "mxfp8": "roofline.specs.quantization.floats:Mxfp8",
         "nf4": "roofline.specs.quantization.floats:Nf4",

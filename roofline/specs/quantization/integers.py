@@ -42,6 +42,7 @@ class Gptq(Scheme):
     name: Literal["gptq"]
     bits: Literal[2, 3, 4, 8] = 4
     group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
+    g_idx: bool = Field(default=True, description="the number of its group for each input")
 
     @property
     def format(self) -> Format:
@@ -50,7 +51,7 @@ class Gptq(Scheme):
         metadata = (
             Metadata("scales", 2, 1, columns),
             Metadata("qzeros", 4 * self.bits, 32, columns),
-            Metadata("g_idx", 4, None, 1),
+            *((Metadata("g_idx", 4, None, 1),) if self.g_idx else ()),
         )
         return Format("gptq", ratio(self.bits, 8), None, metadata)
 

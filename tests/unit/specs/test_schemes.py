@@ -147,6 +147,63 @@ LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, int], dict[str, Any]]] = {
     ),
     "w8a16": ({"name": "w8a16"}, (N, K), packed_int(N, K, K, 8)),
     "w4a16": ({"name": "w4a16"}, (N, K), packed_int(N, K, 128, 4)),
+    "gptq of AutoRound": (
+        {"name": "gptq", "g_idx": False},
+        (N, K),
+        {name: tensor for name, tensor in gptq(N, K, 128, 4).items() if name != "g_idx"},
+    ),
+    "affine, as MLX packs it": (
+        {"name": "affine", "bits": 6, "group_size": 64},
+        (N, K),
+        {
+            "weight": _empty(N, K * 6 // 32, dtype="uint32"),
+            "scales": _empty(N, K // 64, dtype="bfloat16"),
+            "biases": _empty(N, K // 64, dtype="bfloat16"),
+        },
+    ),
+    "bitnet": (
+        {"name": "bitnet"},
+        (N, K),
+        {"weight": _empty(N // 4, K, dtype="uint8"), "weight_scale": _empty(1, dtype="bfloat16")},  # AutoBitLinear
+    ),
+    "aqlm 1x16": (
+        {"name": "aqlm"},
+        (N, K),
+        {
+            "codes": _empty(N, K // 8, 1, dtype="int16"),
+            "codebooks": _empty(1, 2**16, 1, 8, dtype="float16"),
+            "scales": _empty(N, 1, 1, 1, dtype="float16"),
+        },
+    ),
+    "aqlm 2x8": (
+        {"name": "aqlm", "num_codebooks": 2, "nbits_per_codebook": 8},
+        (N, K),
+        {
+            "codes": _empty(N, K // 8, 2, dtype="int8"),
+            "codebooks": _empty(2, 2**8, 1, 8, dtype="float16"),
+            "scales": _empty(N, 1, 1, 1, dtype="float16"),
+        },
+    ),
+    "higgs": (
+        {"name": "higgs"},
+        (N, 512),
+        {
+            "weight": _empty(N * 4 // 16, 512, dtype="int16"),
+            "scales": _empty(N, 512 // 256, dtype="bfloat16"),
+            "tables": _empty(16, dtype="bfloat16"),
+            "tables2": _empty(16, 16, 2, dtype="bfloat16"),
+        },
+    ),
+    "mean_bits": ({"name": "mean_bits", "bits": 4.25}, (N, K), {"all": _empty(N * K * 17 // 32, dtype="uint8")}),
+    "torchao int8": (
+        {"name": "int8", "symmetric": False, "scale_dtype": "fp32", "activation_scheme": "none"},
+        (N, K),
+        {  # Int8WeightOnlyConfig of torchao 0.18
+            "qdata": _empty(N, K, dtype="int8"),
+            "weight_scale": _empty(N, 1, dtype="float32"),
+            "weight_zero_point": _empty(N, 1, dtype="int8"),
+        },
+    ),
     "ggml q4_k": (
         {"name": "ggml", "types": [["q4_k", 1]]},
         (N, 3 * 256),
@@ -249,7 +306,7 @@ def test_what_is_no_matrix_cannot_be_quantised() -> None:
 def test_weights_alone_are_multiplied_as_activations() -> None:
     """A scheme that leaves activations as they are runs at their matrix peak; W4A8 at that of 8 bits."""
     assert {name for name in schemes() if scheme(name).format.multiply is None} == {
-        "awq", "ggml", "gptq", "mxfp4", "nf4", "pack_quantized", "w4a16", "w8a16",
+        "affine", "aqlm", "awq", "ggml", "gptq", "higgs", "mean_bits", "mxfp4", "nf4", "pack_quantized", "w4a16", "w8a16",
     }  # fmt: skip
     assert _scheme({"name": "fp8", "activation_scheme": "none"}).format.multiply is None
     assert _scheme({"name": "pack_quantized", "activations": "int8"}).format.multiply == "int8"

@@ -9,11 +9,44 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.registry import Registry
 from roofline.specs.huggingface.methods.base import Keys, Method, Plan
 from roofline.specs.huggingface.methods.compressed_tensors import compressed_tensors
+from roofline.specs.huggingface.methods.libraries import (
+    aqlm,
+    auto_round,
+    bitnet,
+    eetq,
+    exl2,
+    exl3,
+    higgs,
+    hqq,
+    mlx,
+    quark,
+    torchao,
+)
 from roofline.specs.huggingface.methods.transformers import awq, bitsandbytes, fbgemm_fp8, fp8, gptq, modelopt, mxfp4
 
 METHODS: Registry[Method] = Registry(
     "quantization method",
-    (awq, bitsandbytes, compressed_tensors, fbgemm_fp8, fp8, gptq, modelopt, mxfp4),
+    (
+        aqlm,
+        auto_round,
+        awq,
+        bitnet,
+        bitsandbytes,
+        compressed_tensors,
+        eetq,
+        exl2,
+        exl3,
+        fbgemm_fp8,
+        fp8,
+        gptq,
+        higgs,
+        hqq,
+        mlx,
+        modelopt,
+        mxfp4,
+        quark,
+        torchao,
+    ),
     group="roofline.quantization_methods",
     accepts=Method,
 )
@@ -33,6 +66,8 @@ def plan(config: Mapping[str, Any], dtype: str) -> Plan:
     name = config.get("quant_method")
     if name is None and "w_bit" in config:  # quant_config.json of AutoAWQ
         name = "awq"
+    if name is None and {"group_size", "bits"} <= config.keys():  # `quantization` of mlx-lm
+        name = "mlx"
     if name is None:
         msg = f"quantization_config: quant_method is missing: it says what the other keys mean. Known: {', '.join(METHODS)}."
         raise InputError(msg)

@@ -8,7 +8,7 @@ from roofline.specs.huggingface.methods.base import AND_HEAD, EXPERTS, LAYERS, K
 from roofline.specs.quantization.base import Scheme
 
 # Keys of GPTQ and AWQ that change no size.
-_HARMLESS = (
+HARMLESS = (
     "sym", "desc_act", "true_sequential", "static_groups", "damp_percent", "damp_auto_increment", "act_group_aware", "hyb_act",
     "dataset", "tokenizer", "batch_size", "model_seqlen", "max_input_length", "pad_token_id", "cache_block_outputs", "mse",
     "block_name_to_quantize", "module_name_preceding_first_block", "model_name_or_path", "model_file_base_name", "meta",
@@ -33,14 +33,14 @@ def gptq(keys: Keys, dtype: str) -> Plan:
     for pattern, changed in keys.parts("dynamic").items():
         sign, _, expression = pattern.rpartition(":") if pattern[:2] in ("+:", "-:") else ("+", ":", pattern)
         own = {name: changed.get(name, default=value) for name, value in plain.items()}
-        changed.done(*_HARMLESS)
+        changed.done(*HARMLESS)
         rules.append(keys.named(None if sign == "-" else keys.make("gptq", **own), [f"re:{expression}"], "dynamic"))
     rules.append(keys.left("modules_to_not_convert"))
     roles = AND_HEAD if keys.flag("lm_head") else LAYERS
     inside = [
         name for names in keys.listed("modules_in_block_to_quantize") for name in ([names] if isinstance(names, str) else names)
     ]
-    keys.done(*_HARMLESS)
+    keys.done(*HARMLESS)
     if inside:
         only = any_of(inside, "quantization_config.modules_in_block_to_quantize")
         return Plan((*rules, Rule(scheme, only)))
@@ -59,7 +59,7 @@ def awq(keys: Keys, dtype: str) -> Plan:
         "awq", bits=keys.get("bits", "w_bit", default=4), group_size=keys.get("group_size", "q_group_size", default=128)
     )
     left = keys.left("modules_to_not_convert")
-    keys.done("zero_point", "backend", "do_fuse", "fuse_max_seq_len", "modules_to_fuse", "exllama_config", *_HARMLESS)
+    keys.done("zero_point", "backend", "do_fuse", "fuse_max_seq_len", "modules_to_fuse", "exllama_config", *HARMLESS)
     return Plan((left, Rule(scheme)))
 
 

@@ -476,11 +476,14 @@ def test_a_role_in_part_is_refused() -> None:
         read({"quant_method": "fp8", "modules_to_not_convert": ["k_proj"]}, dense())
 
 
-def test_a_role_in_two_ways_is_refused() -> None:
-    """One layer in 8 bits, the others in 4."""
+def test_a_layer_in_another_way() -> None:
+    """One layer in 8 bits, the others in 4: the scheme of most is the model's, the other that of the layer."""
     config = {"quant_method": "gptq", "bits": 4, "dynamic": {r"+:.*layers\.0\..*": {"bits": 8}}}
-    with pytest.raises(InputError, match="attention is stored in several ways"):
-        read(config, dense())
+    found = read(config, dense())
+    assert [(one.name, one.model_dump()["bits"], one.roles) for one in found.quantization] == [("gptq", 4, ("linear",))]
+    (index, schemes), *others = found.otherwise
+    assert (index, others) == (0, [])
+    assert {role: one.model_dump()["bits"] for one in schemes for role in one.roles} == {"attention": 8, "mlp": 8}
 
 
 def test_a_quantised_cache_alone_is_refused() -> None:
