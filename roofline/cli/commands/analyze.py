@@ -43,6 +43,13 @@ def analyze(
     hardware: HardwareOption,
     options: Options,
     explain: Annotated[bool, typer.Option("--explain", help="Show the formulas of each operator.")] = False,
+    n_gpu_layers: Annotated[
+        int | None,
+        typer.Option("--n-gpu-layers", metavar="N", help="llama.cpp: layers on the GPU, others on --host.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="HARDWARE", help="Processor that has the other layers.", show_default=False)
+    ] = None,
     *,
     out: Output,
 ) -> int:
@@ -55,6 +62,8 @@ def analyze(
     from roofline.predict.analyze import answer
     from roofline.predict.result import operator_rows
 
+    if n_gpu_layers is not None or host is not None:
+        return _split(model, hardware, host, n_gpu_layers, options, out)
     request, result = answer(model, hardware, **options)
     formulas: _Formulas = []
     if explain:
@@ -75,6 +84,24 @@ def analyze(
 
     out.verdict(verdict(result))
     return 1
+
+
+def _split(model: str, hardware: str, host: str | None, n_gpu_layers: int | None, options: dict[str, Any], out: Output) -> int:
+    """Answer for a model of which some layers are on the host."""
+    from roofline.cli.tables import print_answer
+    from roofline.documents import envelope
+    from roofline.errors import InputError
+    from roofline.predict.offload import offload
+    from roofline.report.offload import offload_answer
+
+    if n_gpu_layers is None or host is None:
+        raise InputError(
+            "--n-gpu-layers and --host go together: how many layers the GPU has, and the processor that has the others"
+        )
+    result = offload(model, hardware, host, n_gpu_layers, **options)
+    document = {**envelope({}), "offload": result.to_dict()}
+    out.emit(Result(document, None, lambda: print_answer(offload_answer(result), out.verbosity)))
+    return 0 if result.fits else 1
 
 
 def _show(result: Analysis, formulas: _Formulas, why: str, verbosity: int) -> None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from roofline import analyze
+from roofline.errors import InputError
+from roofline.predict.offload import offload
 
 GIB = 2**30
+# Llama 3.1 8B in Q8_0, a byte and a sixteenth an element: a layer's matrices, a norm in 16 bits, and the tables at both ends.
+_LAYER = (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336) * 34 / 32
+_NORM, _TABLE = 4096 * 2, 128256 * 4096 * 34 / 32
+_KV_OF_A_LAYER = 5 * 256 * 2 * 8 * 128 * 2
+"""1,025 tokens in cells of 256, keys and values of 8 heads of 128."""
 
 
 def test_the_cache_is_reserved_for_every_slot() -> None:
@@ -38,3 +47,51 @@ def test_a_gibibyte_stays_free() -> None:
     """Of what Metal lets the GPU have, 96 GiB."""
     memory = analyze("llama-3.1-8b", "apple-m4-max", engine="llama.cpp").memory
     assert round(memory.budget_bytes / GIB, 1) == 95.0
+
+
+def test_some_layers_are_on_the_host() -> None:
+    """--n-gpu-layers 11: the LM head and the last 10 of 32 layers are on the GPU, 22 layers and the embedding on the host."""
+    result = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", 11, quantization="ggml")
+    gpu, host = result.gpu, result.host
+    assert (gpu.layers, host.layers) == (10, 22)
+    assert gpu.weights_bytes == 10 * (_LAYER + 2 * _NORM) + _NORM + _TABLE
+    assert host.weights_bytes == 22 * (_LAYER + 2 * _NORM) + _TABLE
+    assert (gpu.kv_bytes, host.kv_bytes) == (10 * _KV_OF_A_LAYER, 22 * _KV_OF_A_LAYER)
+
+
+def test_a_decoded_token_passes_both_memories() -> None:
+    """The bound is at least the weights of each side over its bandwidth; over the link go the stream and the logits in fp32."""
+    result = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", 11, quantization="ggml", phase="decode")
+    (decode,) = result.phases
+    assert decode.host.bound is not None
+    assert decode.gpu.bound is not None
+    assert decode.host.bound >= 22 * _LAYER / 460.8e9
+    assert decode.gpu.bound >= (10 * _LAYER + _TABLE) / 1008e9
+    assert decode.link_bytes == 4 * (4096 + 128256)
+    assert decode.whole.bound == pytest.approx(decode.host.bound + decode.gpu.bound + decode.link_s)
+    assert not decode.copied
+
+
+def test_prompts_copy_the_weights_where_that_is_faster() -> None:
+    """All layers' products of 4,096 tokens on the GPU, for the host's weights over the link."""
+    result = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", 11, quantization="ggml", phase="prefill", input_len=4096)
+    (prefill,) = result.phases
+    assert prefill.copied
+    layers = 22 * (_LAYER + 2 * _NORM) + _TABLE
+    assert prefill.link_bytes == layers + 4 * (4096 * 4096 + 128256)
+    assert prefill.host.bound == 0
+
+
+def test_none_and_all_layers_on_the_gpu() -> None:
+    """With none the host has everything; with 33 or more only the embedding."""
+    none = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", 0, quantization="ggml")
+    assert (none.gpu.weights_bytes, none.host.layers) == (0, 32)
+    every = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", 99, quantization="ggml")
+    assert (every.gpu.layers, every.host.weights_bytes) == (32, _TABLE)
+
+
+@pytest.mark.parametrize(("layers", "options"), [(-1, {}), (4, {"tp": 2})])
+def test_what_cannot_be_split_is_refused(layers: int, options: dict[str, int]) -> None:
+    """Fewer layers than none, and several GPUs."""
+    with pytest.raises(InputError, match="--n-gpu-layers"):
+        offload("llama-3.1-8b", "rtx-4090", "epyc-9654", layers, **options)

@@ -125,7 +125,7 @@ def test_unknown_quantization(model_error: Refuse) -> None:
     """Schemes and the roles that they cover are looked up."""
     message, at = model_error("name: mxfp4", "name: mxfp5", "gpt-oss-20b")
     assert message.startswith(f"{at.path}:{at.line}:")
-    assert "unknown quantization 'mxfp5'. Did you mean mxfp8 or mxfp4? Known: awq, fp8, fp8_block," in message
+    assert "unknown quantization 'mxfp5'. Did you mean mxfp8 or mxfp4? Known: affine, aqlm, awq," in message
     message, at = model_error("roles: [experts]", "roles: [expert]", "gpt-oss-20b")
     assert "unknown role 'expert'. Did you mean experts or shared_experts?" in message
 
