@@ -22,12 +22,13 @@ function stopsOf(control) {
 }
 
 /** Round numbers between the ends of a slider, after "none" where there is that. */
-function roundStops({ slider: [from, to], zero }) {
-  const stops = zero ? [0] : [];
+function roundStops(control) {
+  const [from, to] = control.slider;
+  const stops = new Set(control.zero ? [0] : []);
   for (let power = Math.floor(Math.log10(from)); power <= Math.log10(to); power += 1) {
-    for (const digits of ROUND) stops.push(Number(`${digits}e${power}`));
+    for (const digits of ROUND) stops.add(allowed(control, Number(`${digits}e${power}`)));
   }
-  return stops.filter((stop) => stop === 0 || (stop >= from && stop <= to));
+  return [...stops].filter((stop) => stop === 0 || (stop >= from && stop <= to));
 }
 
 /** Index of the stop that is nearest to a number. */

@@ -124,9 +124,22 @@ def number_control(
 
 
 def optional_control(
-    key: str, label: str, values: Mapping[str, Any], ends: tuple[float, float], unit: str, zero: str, group: str
+    key: str,
+    label: str,
+    values: Mapping[str, Any],
+    ends: tuple[float, float],
+    unit: str,
+    zero: str,
+    group: str,
+    *,
+    text: str = "",
+    whole: bool = False,
+    needs: tuple[str, Value] | None = None,
 ) -> Control:
-    """A number above zero, or none; its slider goes over the ends, what is typed may be a hundred times above them."""
+    """A number above zero, or none where `zero` says what that means.
+
+    Its slider goes over the ends; what is typed may be a hundred times above them. `text` is its help.
+    """
     value = float(values[key])
     return Control(
         key=key,
@@ -135,11 +148,14 @@ def optional_control(
         value=value,
         low=0,
         high=max(100 * ends[1], value),
+        step=1 if whole else None,
         log=True,
         slider=ends,
         unit=unit,
         zero=zero,
+        help=text,
         group=group,
+        needs=needs,
     )
 
 

@@ -24,7 +24,7 @@ Split = dict[str, int]
 MAX_DEVICES = 2**14
 UNKNOWN_NETWORK = "unknown network"
 """The name of the network that is taken to join servers of which none is known."""
-_NO_TIME = "1000000 TB/s"
+_NO_TIME = Bandwidth(value="1000000 TB/s", source=UNKNOWN_NETWORK)
 """The bandwidth of that network: messages take no time."""
 MAX_SEQUENCES = 2**20
 """Of a replica; larger batches are not looked at."""
@@ -122,8 +122,7 @@ def joined(hardware: Hardware, statement: Statement) -> Hardware:
         accelerator = hardware.accelerator
         links = (*accelerator.links, *((accelerator.host_link,) if accelerator.host_link else ()))
         count = max((link.max_devices or IN_A_SERVER for link in links), default=1)
-        rate = Bandwidth(value=_NO_TIME, source=UNKNOWN_NETWORK)
-        network = Link(name=UNKNOWN_NETWORK, per_direction=rate)
+        network = Link(name=UNKNOWN_NETWORK, per_direction=_NO_TIME)
         node = Node(
             schema_version=1, kind="node", name=accelerator.name, title=accelerator.title, accelerator=accelerator.name,
             count=count, links=links, network=network,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 from roofline.audit.claims.claim import ClaimKind
 from roofline.audit.claims.resolved_claim import SLACK, Ceiling, ResolvedClaim
@@ -60,7 +59,7 @@ def find_likely_mistakes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float
         for mistake in MISTAKES.values()
         if resolved.claim.kind in mistake.kinds and (match := mistake.explain(resolved, ceiling, ratio or 0.0)) is not None
     ]
-    return tuple(match for _, match in sorted(matches, key=itemgetter(0)))
+    return tuple(match for _, match in sorted(matches, key=lambda match: match[0]))
 
 
 def _within(resolved: ResolvedClaim, figure: float | None, near: float = _NEAR) -> float | None:
@@ -89,7 +88,7 @@ def _if_possible(resolved: ResolvedClaim, name: str, why: str, ceiling: Ceiling 
 
 def _worded(resolved: ResolvedClaim, why: str, value: float) -> str:
     """A reason with its figure; times have a floor where rates have a ceiling."""
-    text = why.format(figure=resolved.claim.format_value(value))
+    text = why.replace("{figure}", resolved.claim.format_value(value))
     return text.replace("ceiling", "floor") if resolved.claim.is_time else text
 
 
@@ -201,8 +200,8 @@ def _another_precision(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) 
         return _first(
             _if_fits(name, f"Another precision is meant. With {what}, the model fits.", other) for what, other in readings()
         )
-    why = "Another precision is meant. With {what}, the ceiling is {{figure}}."
-    return _first(_if_possible(resolved, name, why.format(what=what), other) for what, other in readings())
+    why = "Another precision is meant. With {what}, the ceiling is {figure}."
+    return _first(_if_possible(resolved, name, why.replace("{what}", what), other) for what, other in readings())
 
 
 def _another_peak(resolved: ResolvedClaim, ceiling: Ceiling) -> LikelyMistake | None:
@@ -368,8 +367,8 @@ def _several_devices(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) ->
         return _first(
             _if_fits(name, f"Several devices are meant. The model fits on {count}.", other) for count, other in readings()
         )
-    why = "Several devices are meant. The ceiling of {count} together is {{figure}}."
-    return _first(_if_possible(resolved, name, why.format(count=count), other) for count, other in readings())
+    why = "Several devices are meant. The ceiling of {count} together is {figure}."
+    return _first(_if_possible(resolved, name, why.replace("{count}", str(count)), other) for count, other in readings())
 
 
 # Bytes read as bits: eight times as fast, or an eighth of the memory.

@@ -300,7 +300,7 @@ def _batches(largest: int, factor: int = 2) -> list[int]:
 
 
 def _decode_ceiling(resolved: ResolvedClaim) -> Ceiling:
-    of_split = _requests_of_split if resolved.whole_requests else _decode_of_split
+    of_split = ceiling_of_requests if resolved.whole_requests else _decode_of_split
     return _best(resolved, (of_split(resolved, split, request) for split, request in resolved.requests()))
 
 
@@ -313,7 +313,7 @@ def _decode_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedReq
             batch = MAX_SEQUENCES
         batch = max(batch, 1)
     if (speculation := resolved.speculation(request)) is not None:
-        return _round(resolved, split, speculation, batch, context)
+        return round_ceiling(resolved, split, speculation, batch, context)
     new = resolved.overrides.tokens_per_step
     step = (Segment(batch, new, context, decode=True),)
     if _per_sequence(resolved):
@@ -327,7 +327,7 @@ def _decode_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedReq
     return _ceiling(resolved, split, request, step, context, value=value, seconds=seconds)
 
 
-def _requests_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedRequest) -> Ceiling:
+def ceiling_of_requests(resolved: ResolvedClaim, split: Split, request: ResolvedRequest) -> Ceiling:
     """The ceiling of whole requests, of which a batch is always in flight.
 
     For each batch of requests the devices compute its prompts, which give the first tokens, and decode the rest. The prompts
@@ -401,7 +401,7 @@ def _round_parts(resolved: ResolvedClaim, speculation: Speculation, batch: int, 
     return parts
 
 
-def _round(resolved: ResolvedClaim, split: Split, speculation: Speculation, batch: int, context: int) -> Ceiling:
+def round_ceiling(resolved: ResolvedClaim, split: Split, speculation: Speculation, batch: int, context: int) -> Ceiling:
     """The ceiling of a round of speculative decoding: K steps of the draft, and one of the model with K + 1 tokens.
 
     For one sequence they follow one another; of a batch, those of some sequences overlap with the other's of others.
@@ -421,7 +421,7 @@ def _round(resolved: ResolvedClaim, split: Split, speculation: Speculation, batc
 
 def _decode_achievable(resolved: ResolvedClaim) -> Achievable:
     if resolved.whole_requests:
-        return _requests_achievable(resolved)
+        return requests_achievable(resolved)
 
     def points() -> Iterator[_Point]:
         context, stated = _context(resolved), resolved.statement.batch
@@ -442,7 +442,7 @@ def _decode_achievable(resolved: ResolvedClaim) -> Achievable:
     return _achievable(resolved, points(), figure)
 
 
-def _requests_achievable(resolved: ResolvedClaim) -> Achievable:
+def requests_achievable(resolved: ResolvedClaim) -> Achievable:
     """What is known to be reached with prompts: computed in steps of their own, or together with decode steps of others."""
     prompt, output = resolved.lengths
     steps, context, cached = output - 1, prompt + output // 2, resolved.cached_prefix(prompt)

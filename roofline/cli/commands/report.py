@@ -46,7 +46,8 @@ def report(
     calculator: Annotated[
         bool,
         typer.Option(
-            "--calculator", help="Write a calculator with all built-in models and hardware. With op as MODEL: of one operator."
+            "--calculator",
+            help="Write a calculator with all built-in models and hardware. MODEL may be op, plan, preempt or claim.",
         ),
     ] = False,
     saved: Annotated[

@@ -158,6 +158,18 @@ class Swap:
     bandwidth: float
     share: int = 1
 
+    @staticmethod
+    def of(request: ResolvedRequest, *, host_link: float | None, pinned: bool, coalesced: bool, gpus_per_link: int) -> Swap:
+        """The copies of a deployment; arguments and errors are those of `Preemption.of`."""
+        share = min(gpus_per_link, devices(request))
+        return Swap(
+            stages=tuple(sequence_cache(stage) for stage in request.memory.stages),
+            copies=copies(request, pinned=pinned, host_link=host_link, share=share),
+            coalesced=coalesced,
+            bandwidth=request.hardware.bandwidth,
+            share=share,
+        )
+
     def seconds(self, tokens: Expr, prefix: int = 0, curves: SwapCurves | None = None) -> tuple[Expr, Expr]:
         """Seconds to copy a sequence out, and back in: of the slowest pipeline stage each.
 
@@ -285,14 +297,7 @@ class Preemption:
         if block_size is not None:
             request = replace(request, memory=replace(request.memory, block_size=block_size))
         prefix = request.deployment.conventions.shared_prefix
-        share = min(gpus_per_link, devices(request))
-        swap = Swap(
-            stages=tuple(sequence_cache(stage) for stage in request.memory.stages),
-            copies=copies(request, pinned=pinned, host_link=host_link, share=share),
-            coalesced=coalesced,
-            bandwidth=request.hardware.bandwidth,
-            share=share,
-        )
+        swap = Swap.of(request, host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link)
         if swap.bytes(1, prefix) == 0:
             raise InputError(f"{request.model.name} keeps nothing of a sequence: there is nothing to evict")
         recompute = Recompute(request, batch, context, prefix)
