@@ -8,6 +8,7 @@ from pydantic import Field, Strict, field_validator, model_validator
 
 from roofline.blocks import any_kind
 from roofline.blocks.base import Block, FeedForwardBlock, MixerBlock
+from roofline.blocks.vision import VisionTower
 from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec, Whole
@@ -151,6 +152,9 @@ class Model(Spec):
         default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
     )
     format: Literal["", "gguf"] = Field(default="", description="of the file that holds the weights, where engines ask for one")
+    vision: VisionTower | None = Field(
+        default=None, description="the work of its vision tower on one image; default: the config does not say what it is"
+    )
     family: str = Field(default="", description="model_type of the config.json that the model was read from")
     assumptions: tuple[Choice, ...] = Field(default=(), description="what config.json leaves open, and what was taken")
     notes: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from roofline.cost import ZERO
 from roofline.errors import InputError
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import check_parallel, communication_groups
+from roofline.graph.vision import encoder_graph
 from roofline.predict import assumptions
 from roofline.predict.batch_limits import (
     critical_batch_linear,
@@ -23,7 +24,8 @@ from roofline.predict.batch_limits import (
 )
 from roofline.predict.bounds import Times, matrix_dtype, times
 from roofline.predict.drafts import resolve
-from roofline.predict.duration import Duration
+from roofline.predict.drafts import timed as timed_graph
+from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
 from roofline.predict.efficiency.estimate import CERTAINTY, Basis, Interval
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
@@ -32,7 +34,7 @@ from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import PhaseName, ResolvedRequest
-from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase, RequestTimes
+from roofline.predict.result import Analysis, Encoder, Limits, Memory, OperatorResult, Phase, RequestTimes
 from roofline.predict.timing import (
     Parts,
     pipeline,
@@ -83,6 +85,10 @@ def run(request: ResolvedRequest) -> Analysis:
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
     served = request_times(request, timed=show_times)
+    encoder = _encoder(request, timed=show_times) if request.workload.images else None
+    if served is not None and encoder is not None and show_times:
+        after = {name: weighted_sum([(1, encoder.time), (1, served[name])]) for name in ("ttft_s", "e2e_s")}
+        served = {**served, **after}
     assumptions = (*request.assumptions, *estimate_notes(request, [step for _, step in request.workload.steps]))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
@@ -96,6 +102,22 @@ def run(request: ResolvedRequest) -> Analysis:
         limits=_limits(request),
         assumptions=assumptions,
         query=request.query,
+        encoder=encoder,
+    )
+
+
+def _encoder(request: ResolvedRequest, *, timed: bool) -> Encoder | None:
+    """The vision tower for the images of a replica's prompts; None where no prompt is computed."""
+    tower, workload, deployment = request.model.vision, request.workload, request.deployment
+    if tower is None or all(name == "decode" for name, _ in workload.steps):
+        return None
+    images = workload.images * -(-workload.batch // deployment.data_parallel_size)
+    graph = encoder_graph(tower, images, request.model.dtype, deployment.tensor_parallel_size)
+    return Encoder(
+        images=workload.images,
+        tokens_per_image=tower.tokens,
+        cost=sum((operator.cost() * repeat for operator, repeat in graph.values()), ZERO),
+        time=timed_graph(request, graph, workload.prompts) if timed else NO_TIMES,
     )
 
 

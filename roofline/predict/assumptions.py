@@ -47,13 +47,23 @@ _FUSION = (
 )
 
 
-def reading(model: Model) -> list[Assumption]:
-    """Return the choices that a model's config.json leaves open, and the parts of a multimodal model that are not counted."""
+def reading(model: Model, *, encoded: bool = False) -> list[Assumption]:
+    """Return the choices that a model's config.json leaves open, and the parts of a multimodal model that are not counted.
+
+    Args:
+        model: the model.
+        encoded: whether the work of its vision tower is counted (`--images`).
+    """
     notes = [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
-    if towers := [
-        f"{name.replace('_', ' ')} ({formatting.fixed(size, '', 3)} parameters)" for name, size in model.towers.items()
-    ]:
+    towers = (
+        []
+        if encoded
+        else [f"{name.replace('_', ' ')} ({formatting.fixed(size, '', 3)} parameters)" for name, size in model.towers.items()]
+    )
+    if towers:
         why = f"not counted: the time of the {' and the '.join(towers)}; their weights are in memory"
+        if model.vision is not None:
+            why += " (--images N counts their work)"
         notes.append(Assumption(PARTS, "language model alone", "assumed", why))
     return notes
 

@@ -215,6 +215,17 @@ class WorkloadOptions(TypedDict, total=False):
             elsewhere=("input_tokens", "prompt_tokens", "prompt_length", "random_input_len"),
         ),
     ]
+    images: Annotated[
+        Count,
+        _count(
+            "Number of images per prompt, each of the size that the vision tower is made for: its work comes before prefill, "
+            "and its tokens are added to --input-len.",
+            default="0",
+            minimum=0,
+            axis=False,
+            draft=False,
+        ),
+    ]
     output_len: Annotated[
         Count,
         _count(

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.blocks.precision import resolve_precision
+from roofline.blocks.vision import VisionTower
 from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph.sharding import check_parallel, communication_groups
@@ -195,6 +196,8 @@ class Workload:
     """Whether the one step was given segment by segment: it has no batch or context that could be another."""
     cached_prefix: int = 0
     """Tokens of each prompt that are in the prefix cache."""
+    images: int = 0
+    """Images in each prompt; their tokens are part of `input_len`."""
 
     @property
     def prompts(self) -> Step:
@@ -220,16 +223,47 @@ def read_workload(options: Options, model: Model, deployment: Deployment, notes:
     if phase not in PHASES:
         raise UnknownNameError("phase", phase, PHASES, list_all=True)
     named = {name: options.take(name) for name in ("batch", "input_len", "context", *PREFIX)}
+    images = _images(options.take("images"), model)
     if segments is None:
-        wanted = _phase_steps(named, phase, output_len, notes)
+        wanted = _phase_steps(named, phase, output_len, notes, images and images * _vision(model).tokens)
     else:
+        if images:
+            raise InputError("--segments describes the whole step, with the tokens of images: leave out --images")
         if clash := [name for name, value in named.items() if value is not None]:
             raise InputError(f"--segments describes the whole step: leave out --{clash[0].replace('_', '-')}")
         if output_len is not None:
             raise InputError("--segments describes one step, not a request: leave out --output-len")
         wanted = _one_step(segments, notes)
+    if images:
+        tower = _vision(model)
+        if wanted.cached_prefix:
+            raise InputError("--images are encoded, and images in a cached prefix are not: leave out one of them")
+        each = f"{tower.image_size[0]} x {tower.image_size[1]} pixels and {tower.tokens:,} tokens each"
+        notes.append(Assumption("images", images, "given", f"per prompt, of {each}; marks around them are not counted"))
+        wanted = replace(wanted, images=images)
     check_workload(wanted, model, deployment, notes)
     return wanted
+
+
+def _images(given: Any, model: Model) -> int:
+    """The number of images of a prompt.
+
+    Raises:
+        InputError: a wrong number, or the work of the model's tower is not known from its config.
+    """
+    images = 0 if given is None else int(OPTIONS["images"].read(given))
+    if images:
+        _vision(model)
+    return images
+
+
+def _vision(model: Model) -> VisionTower:
+    if model.vision is None:
+        why = "it has no vision tower"
+        if model.towers or any(choice.name == "parts" for choice in model.assumptions):
+            why = "its config does not say how many patches and tokens an image has, or how its encoder computes them"
+        raise InputError(f"--images: the work on an image is not known of {model.name}: {why}. Add its tokens to --input-len")
+    return model.vision
 
 
 def _one_step(segments: str | Step, notes: list[Assumption]) -> Workload:
@@ -244,15 +278,23 @@ def _one_step(segments: str | Step, notes: list[Assumption]) -> Workload:
     return Workload(sequences(step), max(segment.new for segment in step), None, longest - 1, ((name, step),), segmented=True)
 
 
-def _phase_steps(named: dict[str, object], phase: str, output_len: int | None, notes: list[Assumption]) -> Workload:
+def _phase_steps(
+    named: dict[str, object], phase: str, output_len: int | None, notes: list[Assumption], image_tokens: int = 0
+) -> Workload:
     batch = parse_count(1 if named["batch"] is None else named["batch"], "batch", minimum=1)
     input_len = parse_count(1024 if named["input_len"] is None else named["input_len"], "input-len", minimum=1)
+    input_len += image_tokens
     context = input_len if named["context"] is None else parse_count(named["context"], "context")
     cached = cached_prefix(input_len, named["prefix_hit"], named["cached_prefix"])
     implied = " (= input-len)" if named["context"] is None else ""
+    pictured = f"{image_tokens:,} of them of images, " if image_tokens else ""
     for name, value, why in (
         ("batch", batch, "sequences in the whole deployment"),
-        ("input_len", input_len, f"prompt tokens per sequence, {f'{cached:,} of them' if cached else 'nothing'} cached"),
+        (
+            "input_len",
+            input_len,
+            f"prompt tokens per sequence, {pictured}{f'{cached:,} of them' if cached else 'nothing'} cached",
+        ),
         ("context", context, f"tokens cached before the decode step{implied}"),
     ):
         origin: Origin = "default" if named[name] is None else "given"
@@ -529,7 +571,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         inputs.append(measured[1])
     noted = [
         *assumptions.shadowing(inputs),
-        *assumptions.reading(model),
+        *assumptions.reading(model, encoded=workload.images > 0),
         *chosen,
         *notes,
         *assumptions.state(model, deployment, precision, engine),

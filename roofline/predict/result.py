@@ -333,6 +333,32 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoder(Costed):
+    """The vision tower on one device, for the images of a batch of prompts."""
+
+    images: int
+    """In each prompt."""
+    tokens_per_image: int
+    cost: Cost
+    time: Duration
+
+    @property
+    def time_s(self) -> Duration:
+        """Return the time in seconds."""
+        return self.time
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, in the layout of `roofline analyze --json`."""
+        return {
+            "images": self.images,
+            "tokens_per_image": self.tokens_per_image,
+            "flops": _plain(self.flops),
+            "bytes": _plain(self.bytes),
+            "time_s": self.time.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class RequestTimes:
     """Times of a whole request."""
 
@@ -356,6 +382,8 @@ class Analysis(Displayed):
     assumptions: tuple[Assumption, ...]
     query: dict[str, Any] | None = None
     """`model`, `hardware` and `options` as they were given, from which a page can be made again; None of loaded specs."""
+    encoder: Encoder | None = None
+    """The vision tower's work on the images of the prompts, before prefill."""
     speculative: Speculative | None = None
     """Rounds of drafted and verified tokens, with speculative decoding."""
 
@@ -388,6 +416,7 @@ class Analysis(Displayed):
                 },
                 "max_batch_by_context": [list(pair) for pair in self.limits.max_batch_by_context],
             },
+            **({"encoder": self.encoder.to_dict()} if self.encoder is not None else {}),
             **({"speculative": self.speculative.to_dict()} if self.speculative is not None else {}),
             "assumptions": [_plain(assumption) for assumption in self.assumptions],
             **({"asked": self.query} if self.query is not None else {}),
@@ -413,7 +442,11 @@ class Analysis(Displayed):
         return pd.json_normalize(rows)
 
     def to_html(self) -> str:
-        """Return the page of `roofline report` for this model, hardware and options; it needs no other file."""
+        """Return the page of `roofline report` for this model, hardware and options; it needs no other file.
+
+        Raises:
+            InputError: prompts have images: no page computes the work of encoders.
+        """
         return RENDERER().page(self)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from roofline import formatting
 from roofline.formatting import about, about_number, about_range, percent, plural
 from roofline.predict.assumptions import MODEL, PARTS
-from roofline.predict.duration import Duration
+from roofline.predict.duration import Duration, weighted_sum
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report import summary
@@ -86,9 +86,17 @@ def times_table(result: Analysis) -> Table:
 def _times(result: Analysis) -> Iterable[tuple[str, Duration, Phase | None]]:
     """Label, time, and the phase whose limit and rate are shown. The times of a request stand instead of those of its steps."""
     phases = {phase.name: phase for phase in result.phases}
+    encoder = result.encoder
+    if encoder is not None:
+        yield f"Encoder, {plural(encoder.images, 'image')} per prompt", encoder.time, None
     for name, phase in phases.items():
         if name == "prefill" and (result.request is None or phase.batch > 1):
-            yield "TTFT" if phase.batch == 1 else f"TTFT, {phase.batch:,} prompts", phase.pipeline, phase
+            first = "TTFT" if phase.batch == 1 else f"TTFT, {phase.batch:,} prompts"
+            if encoder is None or phase.pipeline.bound is None:
+                yield first, phase.pipeline, phase
+            else:
+                yield "Prefill", phase.pipeline, phase
+                yield first, weighted_sum([(1, encoder.time), (1, phase.pipeline)]), None
         elif name == "decode" and result.request is None:
             yield "TPOT" if result.speculative is None else "Decode step", phase.pipeline, phase
         elif name == "mixed":
@@ -96,7 +104,7 @@ def _times(result: Analysis) -> Iterable[tuple[str, Duration, Phase | None]]:
     if result.request is not None:
         prompt = phases.get("prefill")
         if prompt is None or prompt.batch == 1:
-            yield "TTFT", result.request.ttft_s, prompt
+            yield "TTFT", result.request.ttft_s, prompt if encoder is None else None
         yield "TPOT", result.request.tpot_s, phases.get("decode")
         yield "E2E", result.request.e2e_s, None
     elif result.speculative is not None:

@@ -72,7 +72,10 @@ def analyze(
         formulas = operator_formulas(request)
     document = {**result.to_dict(), **({"formulas": formulas} if explain else {})}
     formats = {".html": result.to_html, ".md": lambda: _markdown(result)}
-    why = command_line("explain", model, hardware, options).replace(" --hardware ", " tpot -H ", 1)
+    explained = {name: value for name, value in options.items() if name != "images"}
+    if request.workload.images:  # formulas have no encoder: of them the prompt's length is left
+        explained["input_len"] = request.workload.input_len
+    why = command_line("explain", model, hardware, explained).replace(" --hardware ", " tpot -H ", 1)
 
     def show() -> None:
         _show(result, formulas, why, out.verbosity)

@@ -37,7 +37,7 @@ _MAX_BYTES = 64 * 2**20
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="report")(takes(ALL)(report))
+    app.command(name="report")(takes(ALL, without=("images",))(report))
 
 
 def report(

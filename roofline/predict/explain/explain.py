@@ -175,6 +175,8 @@ def explain(
     if word and known is not None and not known.timed:
         raise InputError(f"{name} is one number, without a bound, a floor or an estimate: leave out {word!r}")
     request, speculation = resolve(loaded, hardware if hardware is not None else any_hardware(), **options)
+    if request.workload.images:
+        raise InputError("no formula has the work of an encoder: leave out --images, and add its tokens to --input-len")
     symbolic = SymbolicRequest(request, speculation, price)
     # of both phases an operator is that of decode if it is in both
     phases = tuple(reversed([step for step, _ in request.workload.steps]))

@@ -75,6 +75,7 @@ def report(
         RooflineError: what `analyze` refuses.
         ValueError: a control cannot be set so.
     """
+    _without_images(options)
     if _is_still(options):
         named = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
         reproduce = shell_line(("roofline", "report", model, *named, *flags_of(options), "--output", "report.html"))
@@ -123,10 +124,21 @@ def _requests(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -
 
 def report_view(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> View:
     """What the page of `report` shows before a control is moved; arguments and errors are those of `report`."""
+    _without_images(options)
     if _is_still(options):
         return still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3)
     names, options = _sized(list(dict.fromkeys(hardware)), options)
     return view(_values(_requests(model, names[:1], options)[0], model, names, options))
+
+
+def _without_images(options: Mapping[str, Any]) -> None:
+    """Refuse images: no page computes the work of their encoder.
+
+    Raises:
+        InputError: prompts have images.
+    """
+    if str(options.get("images") or 0) != "0":
+        raise InputError("pages have no encoder: leave out --images, or use analyze without a page, as text or JSON")
 
 
 def _is_still(options: Mapping[str, Any]) -> bool:
@@ -140,6 +152,8 @@ def result_page(result: Analysis, formulas: Formulas | None = None) -> str:
 
     Where these were given as objects, whose files are not known, it has tables alone. `formulas` is as in `report`.
     """
+    if result.encoder is not None:
+        _without_images({"images": result.encoder.images})
     if (query := result.query) is not None:
         return report(query["model"], [query["hardware"]], query["options"], formulas)
     drawn = (

@@ -14,7 +14,6 @@ from roofline.specs.huggingface.draft import Draft
 from roofline.specs.huggingface.families import by_architecture, families
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.multimodal import class_defaults, other_parts, wrapper_of, wrappers
-from roofline.specs.huggingface.sections import OF_CLASS
 from roofline.specs.huggingface.towers import Tower, tower
 
 # Where the language model of a multimodal config stands.
@@ -95,7 +94,8 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
         wrapped = [UNDESCRIBED]
     counted = _vision_tower(document, draft.keys["hidden_size"]) if "vision_config" in wrapped else None
     if counted is not None:
-        draft = replace(draft, keys={**draft.keys, "apart": {**draft.keys.get("apart", {}), **counted.parts()}})
+        apart = {**draft.keys.get("apart", {}), **counted.parts()}
+        draft = replace(draft, keys={**draft.keys, "apart": apart, **({"vision": counted.work} if counted.work else {})})
     if uncounted := [name for name in wrapped if name != "vision_config" or counted is None]:
         why = f"not counted: weights, memory and time of {', '.join(uncounted)}"
         assumptions.append({"name": "parts", "value": "language model alone", "why": why, "origin": "assumed"})
@@ -137,8 +137,9 @@ def _language_model(document: Document) -> tuple[Config, list[str]]:
         return config, others
     defaults = class_defaults(data.get("model_type"), data)
     config = Config(document, {**defaults, **data}, place, outer={key: outer[key] for key in outer if key not in data})
-    for key, value in defaults.items():
-        config.note(key, value, OF_CLASS)
+    if defaults:
+        listed = ", ".join(f"{key} {str(value).lower()}" for key, value in defaults.items())
+        config.note("absent_keys", listed, "the part names what differs from its class alone: these are the class's")
     _look_outside(document, config)
     return config, others
 

@@ -13,7 +13,7 @@ from roofline.specs.huggingface.draft import Layer, Section
 # The first version of transformers whose LlamaConfig has num_key_value_heads: what older ones wrote is multi-head.
 _GROUPED_SINCE = (4, 31)
 
-OF_CLASS = "the default of the class, where the key is absent"
+_OF_CLASS = "the default of the class, where the key is absent"
 
 
 def without_absent(**keys: Any) -> Section:
@@ -36,7 +36,7 @@ def model_keys(
     section = {
         "hidden_size": config.whole("hidden_size"),
         "vocab_size": config.whole("vocab_size", default=vocab),
-        "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=OF_CLASS),
+        "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=_OF_CLASS),
     }
     return {**section, **tied_and_dtype(config, tie=tie), **keys}
 
@@ -153,7 +153,7 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
             config.refuse(
                 "head_dim", "null is no width, and classes of this family differ on what it means: say how wide a head is"
             )
-        config.note("head_dim", default, OF_CLASS)
+        config.note("head_dim", default, _OF_CLASS)
         return default
     hidden = config.whole("hidden_size")
     if hidden % n_q:
@@ -194,7 +194,7 @@ def rotary(config: Config, head_dim: int, default: float | None = None, *names: 
     inside = None if parameters is None else parameters.fraction("partial_rotary_factor", default=None)
     share = config.fraction("partial_rotary_factor", *names, default=None)
     if share is None and inside is None and default not in (None, 1):
-        config.note("partial_rotary_factor", default, OF_CLASS)
+        config.note("partial_rotary_factor", default, _OF_CLASS)
     return _rotated(head_dim, share or inside or default)
 
 
@@ -211,7 +211,7 @@ def rotary_of(config: Config, kind: str, head_dim: int, default: float | None = 
     of_kind = None if parameters is None else parameters.part(kind, default=None, looked_at=False)
     share = None if of_kind is None else of_kind.fraction("partial_rotary_factor", default=None)
     if share is None and default is not None:
-        config.note(f"rope_parameters.{kind}.partial_rotary_factor", default, OF_CLASS)
+        config.note(f"rope_parameters.{kind}.partial_rotary_factor", default, _OF_CLASS)
     return _rotated(head_dim, share or default)
 
 

@@ -23,6 +23,9 @@ class Tower:
 
     encoder: int
     projector: int
+    work: dict[str, Any] | None = None
+    """The key `vision` of a model's file: what the tower computes for one image of its own size; None where the number of
+    patches follows from the image, or the layout of the layers is another than CLIP's."""
 
     def parts(self) -> dict[str, int]:
         """The entries of `apart` in a model's file."""
@@ -123,13 +126,50 @@ def _encoder(sizes: _Sizes) -> int:
     return _ENCODERS[sizes.vision.choice("model_type", of=_ENCODERS)](sizes)
 
 
+Product = tuple[str, int, int, int]
+"""Name, rows of one image, inputs and outputs of a matrix product outside the layers."""
+
+
+def _work(sizes: _Sizes, tokens: int, *products: Product, rows: int = 0) -> dict[str, Any] | None:
+    """The work on one image of the size that positions are made for.
+
+    Args:
+        sizes: of the tower.
+        tokens: that the image adds to the prompt.
+        products: outside the layers, besides the one that makes patches.
+        rows: that the layers see besides patches: a class token.
+    """
+    vision = sizes.vision
+    (height, width), (down, across) = _pair(vision, "image_size"), _pair(vision, "patch_size")
+    hidden, heads = vision.whole("hidden_size"), vision.whole("num_attention_heads", default=0)
+    if not heads or hidden % heads or height % down or width % across or vision.raw("vision_use_head", default=False):
+        return None
+    patches = (height // down) * (width // across)
+    channels = vision.whole("num_channels", "in_channels", default=3)
+    listed = [("patches", patches, channels * down * across, hidden), *products]
+    return {
+        "image_size": [height, width],
+        "tokens": tokens,
+        "rows": patches + rows,
+        "num_hidden_layers": vision.whole("num_hidden_layers"),
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": vision.whole("intermediate_size"),
+        "products": [dict(zip(("name", "rows", "inputs", "outputs"), product, strict=True)) for product in listed],
+    }
+
+
 def _gemma3(sizes: _Sizes) -> Tower:
-    width = sizes.vision.whole("hidden_size")
-    return Tower(_siglip(sizes, head=True), width * sizes.hidden_size + width)
+    width, tokens = sizes.vision.whole("hidden_size"), sizes.whole.whole("mm_tokens_per_image", default=256)
+    work = _work(sizes, tokens, ("projector", tokens, width, sizes.hidden_size))
+    return Tower(_siglip(sizes, head=True), width * sizes.hidden_size + width, work)
 
 
 def _paligemma(sizes: _Sizes) -> Tower:
-    return Tower(_encoder(sizes), _linear(sizes.vision.whole("hidden_size"), sizes.hidden_size))
+    width = sizes.vision.whole("hidden_size")
+    encoder = _encoder(sizes)
+    work = _work(sizes, sizes.grid(), ("projector", sizes.grid(), width, sizes.hidden_size))
+    return Tower(encoder, _linear(width, sizes.hidden_size), work)
 
 
 def _llava(sizes: _Sizes, *, newline: bool = False) -> Tower:
@@ -138,7 +178,14 @@ def _llava(sizes: _Sizes, *, newline: bool = False) -> Tower:
     width = sizes.vision.whole("hidden_size") * (len(layers) if isinstance(layers, list) else 1)
     text = sizes.hidden_size
     projector = _linear(width, text, bias=bias) + _linear(text, text, bias=bias)
-    return Tower(_encoder(sizes), projector + (text if newline else 0))
+    encoder, work = _encoder(sizes), None
+    # NB: the newer kinds cut an image into tiles by its shape
+    if not newline and sizes.vision.data.get("model_type") == "clip_vision_model":
+        full = sizes.whole.choice("vision_feature_select_strategy", of=("default", "full"), default="default") == "full"
+        tokens = sizes.grid() + full
+        products = (("projector/linear_1", tokens, width, text), ("projector/linear_2", tokens, text, text))
+        work = _work(sizes, tokens, *products, rows=1)
+    return Tower(encoder, projector + (text if newline else 0), work)
 
 
 def _mistral3(sizes: _Sizes) -> Tower:
@@ -198,7 +245,24 @@ def _llama4(sizes: _Sizes) -> Tower:
         "projector_output_dim"
     )
     projector = vision.whole("vision_output_dim") * sizes.hidden_size
-    return Tower(_clip_layers(vision, width) + ends, adapter + projector)
+    between, out = vision.whole("projector_input_dim"), vision.whole("projector_output_dim")
+    tokens = _shuffled(sizes, vision.fraction("pixel_shuffle_ratio", default=0.5))
+    work = tokens and _work(
+        sizes,
+        tokens,
+        ("adapter/fc1", tokens, inner, between),
+        ("adapter/fc2", tokens, between, out),
+        ("projector", tokens, vision.whole("vision_output_dim"), sizes.hidden_size),
+        rows=1,
+    )
+    return Tower(_clip_layers(vision, width) + ends, adapter + projector, work or None)
+
+
+def _shuffled(sizes: _Sizes, ratio: float) -> int:
+    """Tokens that are left of an image's patches where neighbours are put together; 0 where that does not come out even."""
+    (height, width), (down, across) = _pair(sizes.vision, "image_size"), _pair(sizes.vision, "patch_size")
+    rows, columns = height // down * ratio, width // across * ratio
+    return round(rows * columns) if rows.is_integer() and columns.is_integer() else 0
 
 
 def _idefics3(sizes: _Sizes) -> Tower:
@@ -209,13 +273,23 @@ def _idefics3(sizes: _Sizes) -> Tower:
 def _cohere2_vision(sizes: _Sizes) -> Tower:
     merged = sizes.vision.whole("hidden_size") * sizes.whole.whole("downsample_factor") ** 2
     inner = sizes.whole.whole("alignment_intermediate_size")
-    return Tower(_encoder(sizes), _linear(merged, inner) + _linear(inner // 2, sizes.hidden_size))
+    return Tower(_encoder(sizes), _linear(merged, inner) + _linear(inner // 2, sizes.hidden_size), _merged(sizes, inner))
+
+
+def _merged(sizes: _Sizes, inner: int) -> dict[str, Any] | None:
+    """The work where neighbouring patches are put together, and projected by a gated block of two matrices."""
+    factor, text = sizes.whole.whole("downsample_factor"), sizes.hidden_size
+    tokens = _shuffled(sizes, 1 / factor)
+    merged = sizes.vision.whole("hidden_size") * factor**2
+    products = (("projector/linear_1", tokens, merged, inner), ("projector/linear_2", tokens, inner // 2, text))
+    return _work(sizes, tokens, *products) if tokens else None
 
 
 def _aya_vision(sizes: _Sizes) -> Tower:
     merged = sizes.vision.whole("hidden_size") * sizes.whole.whole("downsample_factor") ** 2
     inner = sizes.whole.whole("alignment_intermediate_size", default=sizes.hidden_size)
-    return Tower(_encoder(sizes), _norm(merged) + _linear(merged, inner) + _linear(inner // 2, sizes.hidden_size))
+    projector = _norm(merged) + _linear(merged, inner) + _linear(inner // 2, sizes.hidden_size)
+    return Tower(_encoder(sizes), projector, _merged(sizes, inner))
 
 
 def _internvl(sizes: _Sizes) -> Tower:
@@ -234,7 +308,10 @@ def _internvl(sizes: _Sizes) -> Tower:
     ratio = sizes.whole.fraction("downsample_ratio", default=0.5)
     merged, text = round(width / ratio**2), sizes.hidden_size
     projector = _norm(merged) + _linear(merged, text) + _linear(text, text)
-    return Tower(ends + vision.whole("num_hidden_layers") * layer, projector)
+    tokens = _shuffled(sizes, ratio)
+    products = (("projector/linear_1", tokens, merged, text), ("projector/linear_2", tokens, text, text))
+    work = _work(sizes, tokens, *products, rows=1) if tokens else None
+    return Tower(ends + vision.whole("num_hidden_layers") * layer, projector, work)
 
 
 def _pair(config: Config, name: str) -> tuple[int, int]:
