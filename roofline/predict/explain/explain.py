@@ -134,7 +134,7 @@ QUANTITIES: dict[str, Quantity] = {
 """What can be explained besides the operators, in the order in which it is listed."""
 
 
-@keywords(*ALL)
+@keywords(*ALL, without=("images",))
 def explain(
     model: str | Model,
     subject: str,
