@@ -58,6 +58,7 @@ class GatedMlp(FeedForwardBlock):
     kind: Literal["gated_mlp"]
     intermediate_size: Whole = Field(ge=1)
     bias: bool = False
+    down_bias: bool = Field(default=False, description="a bias of the last matrix, also where the others have none")
 
     def operators(self, site: BlockContext) -> Operators:
         """Gate and up together, activation, down."""
@@ -67,7 +68,7 @@ class GatedMlp(FeedForwardBlock):
         return {
             "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
             "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=site.precision.dtypes("norm")),
-            "down_proj": Gemm(m=site.tokens, n=d_model, k=d_ff, bias=self.bias, dtypes=down),
+            "down_proj": Gemm(m=site.tokens, n=d_model, k=d_ff, bias=self.bias or self.down_bias, dtypes=down),
         }
 
     def describe(self) -> str:
@@ -80,4 +81,4 @@ class GatedMlp(FeedForwardBlock):
         yield from (
             Weight(f"mlp.{name}", (width, hidden), "mlp/gate_up_proj", bias=width * self.bias) for name in ("gate", "up")
         )
-        yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * self.bias)
+        yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * (self.bias or self.down_bias))

@@ -351,7 +351,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
             "glm_moe_dsa", "granite", "internlm", "internlm3", "mimo", "minicpm", "ministral", "mistral", "nemotron",
             "nemotron-nas", "olmo", "olmo2", "olmo3", "qwen2", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_vl_text", "seed_oss",
             "smollm3", "cohere2_moe", "cwm", "exaone_moe", "flex_olmo", "granite_swa", "helium", "jais2", "mellum",
-            "minicpm3", "olmoe", "solar_open", "youtu",
+            "minicpm3", "olmoe", "teleflm", "solar", "orion", "PanguEmbedded", "deepseek", "rnj1", "solar_open", "youtu",
         ),
         ({},),
     ),

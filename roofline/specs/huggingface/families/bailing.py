@@ -1,10 +1,11 @@
-"""Ling and Ring (Bailing): Kimi Delta Attention and latent attention in turn, DeepSeek-V3's experts."""
+"""Ling and Ring (Bailing): grouped-query attention and DeepSeek's experts; Kimi Delta Attention and latent attention in turn.
+Sarvam and Param 2 have the first, under keys of the same names; the larger Sarvam has latent attention alone."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
-from roofline.specs.huggingface.draft import Draft
-from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.draft import Draft, Section
+from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.layer_types import (
     DENSE,
     FULL,
@@ -19,11 +20,14 @@ from roofline.specs.huggingface.layer_types import (
 from roofline.specs.huggingface.sections import (
     correction_biases,
     experts_of,
+    gqa,
+    heads,
     layers_of,
     mla,
     model_keys,
     moe,
     mtp,
+    rotary,
     without_absent,
 )
 
@@ -34,9 +38,14 @@ from roofline.specs.huggingface.sections import (
     source=transformers("bailing_hybrid"),
 )
 def bailing_hybrid(config: Config) -> Draft:
-    """Reads `bailing_hybrid` configs: `layer_group_size` layers end with one of latent attention, which has a gate a head."""
+    """Reads `bailing_hybrid` configs (V3; V2.5, of the same model_type, is refused).
+
+    `layer_group_size` layers end with one of latent attention, which has a gate a head.
+    """
     count = layers_of(config)
     every = config.whole("layer_group_size", default=6)
+    if "BailingMoeV2_5ForCausalLM" in config.raw("architectures", default=[]):
+        config.refuse("architectures", "Ling and Ring 2.5 have another linear attention (Lightning), which is not understood")
     kinds = attention_kinds(config, count, (FULL, LINEAR), lambda index: LINEAR if (index + 1) % every else FULL)
     blocks = listed_blocks(config, count, lambda: sparse_after(config, count))
     config.harmless("first_k_dense_replace", "kda_safe_gate", "moe_renormalize", "kda_lower_bound", "q_lora_rank")
@@ -66,3 +75,108 @@ def bailing_hybrid(config: Config) -> Draft:
         layers,
         model_keys(config, positions=config.whole("max_position_embeddings", "model_max_length"), **correction_biases(layers)),
     )
+
+
+@family(
+    "bailing_moe",
+    types=("bailing_moe_v2", "sarvam_moe"),
+    architectures=("BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM"),
+    source=vllm("bailing_moe"),
+)
+def bailing_moe(config: Config) -> Draft:
+    """Reads `bailing_moe` configs (Ling and Ring up to V2): one switch for biases in general, one for those of Q, K and V.
+
+    V2 corrects its router by a buffer.
+    """
+    into, biased = config.flag("use_qkv_bias", default=False), config.flag("use_bias", default=False)
+    config.off("use_sliding_window", "multi_gate", "shared_expert_gate")
+    config.harmless("norm_head", "norm_softmax", "router_type", "router_dtype", "max_window_layers", "sliding_window")
+    normed: Section = {"qk_norm": "head"} if config.flag("use_qk_norm", default=False) else {}
+    if normed and not config.flag("use_rmsnorm", default=False):
+        normed |= {"qk_norm_function": "layernorm", "qk_norm_bias": True}
+    inner = config.whole("moe_intermediate_size")
+    shared = config.whole("moe_shared_expert_intermediate_size", default=inner)
+    shared *= config.whole("num_shared_experts", default=0, low=0)
+    return _with_experts(config, {"qkv_bias": biased or into, "o_bias": biased, **normed}, shared, biased=biased)
+
+
+@family("param2moe", types=("param2_moe",), architectures=("Param2MoEForCausalLM",), source=vllm("param2moe"))
+def param2moe(config: Config) -> Draft:
+    """Reads `param2moe` configs: the width of the shared experts is that of all of them, where it is given."""
+    into, biased = config.flag("use_qkv_bias", default=False), config.flag("use_bias", default=False)
+    config.harmless("router_dtype", "use_rmsnorm")
+    normed: Section = {"qk_norm": "head"} if config.flag("use_qk_norm", default=False) else {}
+    count = config.whole("num_shared_experts", default=1, low=0)
+    each = config.whole("moe_intermediate_size")
+    shared = config.whole("moe_shared_expert_intermediate_size", default=each * count) if count else 0
+    return _with_experts(config, {"qkv_bias": into, "o_bias": biased, **normed}, shared, biased=False)
+
+
+def _with_experts(config: Config, biases: dict[str, object], shared: int, *, biased: bool) -> Draft:
+    """Grouped-query attention, dense layers first, then experts of which a token's may be limited to some groups."""
+    count = layers_of(config)
+    n_q, n_kv, head_dim = heads(config)
+    turned = config.whole("rotary_dim", default=None)
+    rotated = rotary(config, head_dim) if turned is None else {"rotary_dim": turned}
+    config.harmless("partial_rotary_factor")
+    blocks = sparse_after(config, count)
+    experts, top_k = experts_of(config, ("num_experts",))
+    corrected = config.flag("moe_router_enable_expert_bias", default=False)
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    if biased and SPARSE in blocks:
+        config.refuse("use_bias", "true: biases of experts are not understood")
+    dense = dense_block(config, blocks)
+    feeds = {
+        DENSE: {**dense, "bias": True} if dense and biased else dense,
+        SPARSE: moe(experts, top_k, config.whole("moe_intermediate_size"), shared_intermediate_size=shared, **_groups(config)),
+    }
+    mixer = gqa(n_q, n_kv, head_dim, **rotated, **biases)
+    layers = by_kind_and_block([FULL] * count, blocks, {FULL: mixer}, feeds)
+    apart = correction_biases(layers) if corrected else {}
+    return Draft(layers, model_keys(config, tie=False, **apart))
+
+
+def _groups(config: Config) -> dict[str, int]:
+    """How many groups of experts there are and a token's may be in, where that limits them."""
+    groups, chosen = config.whole("n_group", default=None), config.whole("topk_group", default=None)
+    return {"n_group": groups, "topk_group": chosen} if groups and chosen and chosen < groups else {}
+
+
+@family("sarvam_mla", architectures=("SarvamMLAForCausalLM",), source=vllm("sarvam"))
+def sarvam_mla(config: Config) -> Draft:
+    """Reads `sarvam_mla` configs: latent attention without biases, and experts whose router is corrected by a buffer."""
+    config.off("attention_bias")
+    config.harmless("router_dtype", "use_qk_norm", "use_rmsnorm", "use_bias", "use_qkv_bias")
+    config.only("moe_layer_freq", 1, "every layer behind the dense ones has experts")
+    count = layers_of(config)
+    blocks = sparse_after(config, count)
+    experts, top_k = experts_of(config, ("num_experts",))
+    inner = config.whole("moe_intermediate_size")
+    shared = config.whole("moe_shared_expert_intermediate_size", default=inner)
+    shared *= config.whole("num_shared_experts", default=1, low=0)
+    sparse = moe(experts, top_k, inner, shared_intermediate_size=shared, **_groups(config))
+    mixer = mla(config, compressed_queries=config.data.get("q_lora_rank") is not None)
+    config.harmless("q_lora_rank")
+    mtp(config, "num_nextn_predict_layers")
+    layers = by_kind_and_block([FULL] * count, blocks, {FULL: mixer}, {DENSE: dense_block(config, blocks), SPARSE: sparse})
+    corrected = config.flag("moe_router_enable_expert_bias", default=True, why="the default of the class")
+    return Draft(layers, model_keys(config, tie=False, **(correction_biases(layers) if corrected else {})))
+
+
+@family("pangu_ultra_moe", types=("PanguUltraMoE",), architectures=("PanguUltraMoEForCausalLM",), source=vllm("openpangu"))
+def pangu_ultra_moe(config: Config) -> Draft:
+    """Reads `pangu_ultra_moe` configs: DeepSeek-V3's attention and experts, with norms after the blocks as a switch says."""
+    config.off("param_sink_number", "attention_bias", "mlp_bias")
+    count = layers_of(config)
+    norms = {"norms": "both"} if config.flag("sandwich_norm", default=False) else {}
+    blocks = sparse_after(config, count)
+    experts, top_k = experts_of(config, ("n_routed_experts",))
+    inner = config.whole("moe_intermediate_size")
+    sparse = moe(
+        experts, top_k, inner, shared_intermediate_size=inner * config.whole("n_shared_experts", low=0), **_groups(config)
+    )
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    feeds = {DENSE: dense_block(config, blocks), SPARSE: sparse}
+    layers = by_kind_and_block([FULL] * count, blocks, {FULL: mla(config)}, feeds, **norms)
+    corrected = config.flag("router_enable_expert_bias", default=False)
+    return Draft(layers, model_keys(config, tie=False, **(correction_biases(layers) if corrected else {})))

@@ -47,3 +47,8 @@ def family(name: str, *, types: tuple[str, ...] = (), architectures: tuple[str, 
 def transformers(name: str) -> str:
     """The URL of a family's page in the documentation of transformers."""
     return f"https://huggingface.co/docs/transformers/model_doc/{name}"
+
+
+def vllm(name: str) -> str:
+    """The URL of a model's module in vLLM, for families whose class transformers does not have."""
+    return f"https://github.com/vllm-project/vllm/blob/v0.33.0/vllm/model_executor/models/{name}.py"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.sections import (
     correction_biases,
     dense_and_moe,
@@ -58,7 +58,12 @@ def deepseek_ocr2(config: Config) -> Draft:
     return Draft(layers, model_keys(config, tie=False))
 
 
-@family("deepseek_v3", types=("kimi_k2",), architectures=("DeepseekV3ForCausalLM",), source=transformers("deepseek_v3"))
+@family(
+    "deepseek_v3",
+    types=("kimi_k2",),
+    architectures=("DeepseekV3ForCausalLM", "MistralLarge3ForCausalLM"),
+    source=transformers("deepseek_v3"),
+)
 def deepseek_v3(config: Config) -> Draft:
     """Reads `deepseek_v3` configs.
 
@@ -68,6 +73,15 @@ def deepseek_v3(config: Config) -> Draft:
     layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
     return Draft(layers, model_keys(config, **correction_biases(layers)))
+
+
+@family("deepseek", architectures=("DeepseekForCausalLM",), source=vllm("deepseek_v2"))
+def deepseek(config: Config) -> Draft:
+    """Reads `deepseek` configs (DeepSeekMoE 16B): V2's experts behind plain attention without biases."""
+    config.off("attention_bias", "q_lora_rank", "kv_lora_rank", "head_dim", "n_group", "topk_group", "rswa_window")
+    count = layers_of(config)
+    layers = dense_and_moe(config, kinds_of_mlp(config, count), [gqa(*heads(config))] * count)
+    return Draft(layers, model_keys(config, tie=False))
 
 
 @family("axk1", types=("AXK1",), architectures=("AXK1ForCausalLM",), source=transformers("axk1"))

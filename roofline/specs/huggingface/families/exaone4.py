@@ -1,11 +1,11 @@
-"""EXAONE 4: norms after the blocks and of each head's queries and keys; in the large model windows on most layers. K-EXAONE
-has its attention with norms before the blocks, and experts."""
+"""EXAONE 3 has Llama's shape; EXAONE 4 norms after the blocks and of each head's queries and keys, and in the large model
+windows on most layers. K-EXAONE has its attention with norms before the blocks, and experts."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.layer_types import (
     DENSE,
     FULL,
@@ -103,3 +103,17 @@ def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:
         return SLIDING if pattern[index % len(pattern)] == "L" and index < count - 1 else FULL
 
     return attention_kinds(config, count, (FULL, SLIDING), spelled)
+
+
+@family("exaone", architectures=("ExaoneForCausalLM",), source=vllm("exaone"))
+def exaone(config: Config) -> Draft:
+    """Reads `exaone` configs (EXAONE 3 and 3.5, EXAONE Deep): Llama's layers; their number is `num_layers`."""
+    n_q, n_kv, head_dim = heads(config)
+    biased = config.flag("attention_bias", "bias", default=False)
+    mlp_bias = config.flag("mlp_bias", default=False)
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased),
+        gated_mlp(config.whole("intermediate_size"), bias=mlp_bias),
+    )
+    return Draft([layer] * config.whole("num_layers", "num_hidden_layers"), model_keys(config))

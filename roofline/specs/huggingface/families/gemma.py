@@ -6,8 +6,8 @@ from typing import Any
 
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
+from roofline.specs.huggingface.families.base import family, transformers, vllm
+from roofline.specs.huggingface.layer_types import CHUNKED, FULL, SLIDING, attention_kinds, layer_names, windows
 from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys
 
 # NB: nested files hold what differs from the class and no more, as published ones show: PaliGemma has no head_dim, Gemma 3
@@ -71,3 +71,20 @@ def _layers(config: Config, kinds: list[str], widths: list[int | None], mixer: S
         Layer(name, {**mixer, "sliding_window": window} if window else mixer, block, {"norms": "both"})
         for name, window in zip(layer_names(kinds), widths, strict=True)
     ]
+
+
+@family("rnj1", architectures=("Rnj1ForCausalLM",), source=vllm("rnj1"))
+def rnj1(config: Config) -> Draft:
+    """Reads `rnj1` configs: Gemma 3 with full attention; layers that see two chunks of the context are refused."""
+    kinds = attention_kinds(config, layers_of(config), (FULL, CHUNKED))
+    if CHUNKED in kinds:
+        config.refuse("layer_types", "chunked_attention: a query sees its chunk and the one before, which is not understood")
+    config.harmless("sliding_window", "sliding_window_pattern")
+    biased = config.flag("attention_bias")
+    layer = Layer(
+        "decoder",
+        gqa(*heads(config, head_dim=config.whole("head_dim")), qkv_bias=biased, o_bias=biased, qk_norm="head"),
+        gated_mlp(config.whole("intermediate_size")),
+        {"norms": "both"},
+    )
+    return Draft([layer] * len(kinds), model_keys(config, tie=True))

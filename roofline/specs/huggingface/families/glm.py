@@ -1,11 +1,11 @@
-"""GLM-4, GLM-4-0414 and GLM-4.5 to 4.7, and the language models of GLM-4.1V to 4.6V: half of each head is rotated.
-GLM-4.7-Flash has DeepSeek-V3's attention and experts, at other widths."""
+"""ChatGLM2 and 3, GLM-4 to GLM-4.7, Solar Open, and the language models of GLM-4.1V to 4.6V: half of each head is rotated,
+mostly. GLM-4.7-Flash has DeepSeek-V3's attention and experts, at other widths."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.layer_types import DENSE, dense_block, layer_names, sparse_after
 from roofline.specs.huggingface.sections import (
     correction_biases,
@@ -13,6 +13,7 @@ from roofline.specs.huggingface.sections import (
     experts_of,
     gated_mlp,
     gqa,
+    head_dim_from_hidden,
     heads,
     layers_of,
     listed_kinds_of_mlp,
@@ -21,6 +22,7 @@ from roofline.specs.huggingface.sections import (
     moe,
     mtp,
     rotary,
+    tied_and_dtype,
     width_of_head,
 )
 
@@ -123,3 +125,35 @@ def glm4_moe_lite(config: Config) -> Draft:
     layers = dense_and_moe(config, listed_kinds_of_mlp(config, count), [mla(config)] * count)
     mtp(config, "num_nextn_predict_layers")
     return Draft(layers, model_keys(config, **correction_biases(layers)))
+
+
+@family("chatglm", architectures=("ChatGLMModel", "ChatGLMForConditionalGeneration"), source=vllm("chatglm"))
+def chatglm(config: Config) -> Draft:
+    """Reads `chatglm` configs: ChatGLM2, ChatGLM3, GLM-4-9B. Half of each head is rotated.
+
+    The first ChatGLM-6B, whose keys are others, is refused for what it does not have.
+    """
+    hidden, n_q = config.whole("hidden_size"), config.whole("num_attention_heads")
+    head_dim = head_dim_from_hidden(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
+    config.only("kv_channels", head_dim, "the class has heads of hidden_size over their number")
+    config.only("post_layer_norm", True, "the class has a norm behind the last layer")
+    config.off("apply_residual_connection_post_layernorm", "pre_seq_len", "prefix_projection")
+    config.harmless("fp32_residual_connection", "apply_query_key_layer_scaling", "attention_softmax_in_fp32", "original_rope")
+    config.harmless("bias_dropout_fusion", "interleaved_qkv", "use_ptq", "quantization_bit")
+    grouped = config.flag("multi_query_attention")
+    n_kv = config.whole("multi_query_group_num") if grouped else n_q
+    config.harmless("multi_query_group_num")
+    config.divides(("multi_query_group_num", n_kv), ("num_attention_heads", n_q))
+    biased, into = config.flag("add_bias_linear"), config.flag("add_qkv_bias")
+    mixer = gqa(n_q, n_kv, head_dim, qkv_bias=biased or into, o_bias=biased, rotary_dim=head_dim // 2)
+    layer = Layer("decoder", mixer, gated_mlp(config.whole("ffn_hidden_size"), bias=biased))
+    norm = {} if config.flag("rmsnorm") else {"norm": {"function": "layernorm", "bias": True}}
+    keys = {
+        "hidden_size": hidden,
+        "vocab_size": config.whole("padded_vocab_size", default=config.whole("vocab_size", default=None)),
+        "max_position_embeddings": config.whole("seq_length"),
+        **tied_and_dtype(config, tie=False),
+        **norm,
+    }
+    config.harmless("vocab_size")
+    return Draft([layer] * config.whole("num_layers"), keys)

@@ -5,15 +5,31 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
-from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, mla, mlp, model_keys
+from roofline.specs.huggingface.families.base import family, transformers, vllm
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, window_width, windows
+from roofline.specs.huggingface.sections import (
+    explicit_kv_heads,
+    gated_mlp,
+    gqa,
+    head_dim_from_hidden,
+    heads,
+    layers_of,
+    mla,
+    mlp,
+    model_keys,
+)
 
 
 @family(
     "llama",
-    types=("yi", "Yi", "iquestcoder"),
-    architectures=("LlamaForCausalLM", "LLaMAForCausalLM", "YiForCausalLM", "IQuestCoderForCausalLM"),
+    types=("yi", "Yi", "iquestcoder", "telechat3"),
+    architectures=(
+        "LlamaForCausalLM",
+        "LLaMAForCausalLM",
+        "YiForCausalLM",
+        "IQuestCoderForCausalLM",
+        "TeleChat3ForCausalLM",
+    ),
     source=transformers("llama"),
 )
 def llama(config: Config) -> Draft:
@@ -128,3 +144,76 @@ def minicpm3(config: Config) -> Draft:
         config.note("v_head_dim", wide, "absent: hidden_size over num_attention_heads")
     layer = Layer("decoder", mla(config, v_head_dim=wide), gated_mlp(config.whole("intermediate_size")))
     return Draft([layer] * layers_of(config), model_keys(config, tie=True))
+
+
+@family("teleflm", types=("TeleFLM",), architectures=("TeleFLMForCausalLM",), source=vllm("teleflm"))
+def teleflm(config: Config) -> Draft:
+    """Reads `teleflm` configs: Llama with factors on embedding and logits, which change no count."""
+    config.harmless("use_mup", "input_mult", "output_mult")
+    return llama.read(config)
+
+
+@family("solar", architectures=("SolarForCausalLM",), source=vllm("solar"))
+def solar(config: Config) -> Draft:
+    """Reads `solar` configs (Solar Pro): Llama whose stream is mixed with that of earlier layers, by fixed factors."""
+    config.harmless("bskcn_1", "bskcn_2", "bskcn_3", "bskcn_4", "bskcn_tv")
+    if window_width(config, config.whole("max_position_embeddings"), default=None) is not None:
+        config.refuse("sliding_window", "which layers have the window is not known: one of the longest context is read")
+    return llama.read(config)
+
+
+@family("orion", architectures=("OrionForCausalLM",), source=vllm("orion"))
+def orion(config: Config) -> Draft:
+    """Reads `orion` configs: Llama with layer norms."""
+    config.off("attention_bias", "mlp_bias", "head_dim")
+    draft = llama.read(config)
+    return Draft(draft.layers, {**draft.keys, "norm": {"function": "layernorm", "bias": True}})
+
+
+@family("telechat", architectures=("TeleChat2ForCausalLM",), source=vllm("telechat2"))
+def telechat2(config: Config) -> Draft:
+    """Reads `telechat` configs: biases of the output projection and of the last of the feed-forward block alone."""
+    config.off("embed_layernorm", "apply_residual_connection_post_layernorm")
+    config.harmless("flash_attn", "logn", "num_key_value_heads", "multi_query_attention")
+    hidden, n_q = config.whole("hidden_size"), config.whole("n_head", "num_attention_heads")
+    n_kv = config.whole("num_key_value_heads", default=n_q)
+    config.divides(("n_head", n_q), ("hidden_size", hidden))
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, hidden // n_q, o_bias=True),
+        gated_mlp(config.whole("ffn_hidden_size", "intermediate_size"), down_bias=True),
+    )
+    positions = config.whole("max_position_embeddings", "seq_length")
+    return Draft([layer] * config.whole("n_layer", "num_hidden_layers"), model_keys(config, positions=positions, tie=False))
+
+
+@family("step1", architectures=("Step1ForCausalLM",), source=vllm("step1"))
+def step1(config: Config) -> Draft:
+    """Reads `step1` configs: attention with slopes (ALiBi) instead of rotation, and groups of KV heads under another name."""
+    n_q = config.whole("num_attention_heads")
+    n_kv = config.whole("num_attention_groups", "num_key_value_heads")
+    config.divides(("num_attention_groups", n_kv), ("num_attention_heads", n_q))
+    biased = config.flag("attention_bias", default=False)
+    head_dim = head_dim_from_hidden(config, ("num_attention_heads", n_q), ("hidden_size", config.whole("hidden_size")))
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, rotary_dim=0, qkv_bias=biased, o_bias=biased),
+        gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias", default=False)),
+    )
+    return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("PanguEmbedded", types=("pangu_embedded",), architectures=("PanguEmbeddedForCausalLM",), source=vllm("openpangu"))
+def pangu_embedded(config: Config) -> Draft:
+    """Reads `PanguEmbedded` configs: Llama; `bias` is for the four projections of attention, `qkv_bias` for three of them."""
+    config.off("param_sink_number", "interleaved_sliding_window", "n_routed_experts", "kv_lora_rank", "sandwich_norm")
+    config.only("is_causal", True, "text is generated from left to right")
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    biased = config.flag("bias", "attention_bias")
+    into = config.flag("qkv_bias", default=biased)
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, qkv_bias=into, o_bias=biased),
+        gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias", default=False)),
+    )
+    return Draft([layer] * layers_of(config), model_keys(config))

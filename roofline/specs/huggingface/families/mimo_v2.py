@@ -9,9 +9,14 @@ from roofline.specs.huggingface.layer_types import DENSE, FULL, SLIDING, SPARSE,
 from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, model_keys, moe, mtp, rotary, rotary_of
 
 
-@family("mimo_v2_flash", architectures=("MiMoV2FlashForCausalLM",), source=transformers("mimo_v2_flash"))
+@family(
+    "mimo_v2_flash",
+    types=("mimo_v2",),
+    architectures=("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"),
+    source=transformers("mimo_v2_flash"),
+)
 def mimo_v2_flash(config: Config) -> Draft:
-    """Reads `mimo_v2_flash` configs.
+    """Reads `mimo_v2_flash` configs, and `mimo_v2` ones (V2.5), whose layers with a window have heads of their own.
 
     Files of the authors list layers as 0 and 1 (`hybrid_layer_pattern`, `moe_layer_freq`), those of transformers by name.
     """
@@ -48,6 +53,8 @@ def _kinds(config: Config, count: int, flags: str, words: str, of: tuple[str, st
 def _attention(config: Config, kinds: list[str]) -> dict[str, Section]:
     n_q, n_kv, d_head = heads(config, head_dim=config.whole("head_dim"))
     d_v, biased = config.whole("v_head_dim"), config.flag("attention_bias", default=False)
+    if config.data.get("model_type") == "mimo_v2":
+        return _of_v2_5(config, kinds, (n_q, n_kv, d_head, d_v), biased=biased)
     config.only("add_swa_attention_sink_bias", True, "sliding layers of this family have sinks")
     config.only("add_full_attention_sink_bias", False, "full layers of this family have none")
     for key, same in (("swa_num_attention_heads", n_q), ("swa_head_dim", d_head), ("swa_v_head_dim", d_v)):
@@ -63,6 +70,32 @@ def _attention(config: Config, kinds: list[str]) -> dict[str, Section]:
     if SLIDING in kinds:
         sections[SLIDING] = section(SLIDING, more, sinks=True, sliding_window=_window(config))
     return sections
+
+
+def _of_v2_5(config: Config, kinds: list[str], sizes: tuple[int, int, int, int], *, biased: bool) -> dict[str, Section]:
+    """Both kinds of layers, whose heads may differ in number and in width; sinks of each are switched on or off."""
+    n_q, n_kv, d_head, d_v = sizes
+
+    def sinks(key: str) -> dict[str, object]:
+        return {"sinks": True} if config.flag(key, default=False) else {}
+
+    full = gqa(
+        n_q, n_kv, d_head, v_head_dim=d_v, qkv_bias=biased, **(rotary_of(config, FULL, d_head) or rotary(config, d_head)),
+        **sinks("add_full_attention_sink_bias"),
+    )  # fmt: skip
+    config.harmless("attention_projection_layout", "attention_value_scale")
+    if SLIDING not in kinds:
+        return {FULL: full}
+    heads_of_windows, kv_heads, width = (
+        config.whole(f"swa_{name}") for name in ("num_attention_heads", "num_key_value_heads", "head_dim")
+    )
+    config.divides(("swa_num_key_value_heads", kv_heads), ("swa_num_attention_heads", heads_of_windows))
+    slides = gqa(
+        heads_of_windows, kv_heads, width, v_head_dim=config.whole("swa_v_head_dim", default=width), qkv_bias=biased,
+        sliding_window=_window(config), **(rotary_of(config, SLIDING, width) or rotary(config, width)),
+        **sinks("add_swa_attention_sink_bias"),
+    )  # fmt: skip
+    return {FULL: full, SLIDING: slides}
 
 
 def _window(config: Config) -> int:

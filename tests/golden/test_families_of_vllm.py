@@ -1,0 +1,270 @@
+"""Families that transformers 5.23 has no class of: counted by hand from the modules that vLLM 0.33 builds.
+
+Each case has a config with the keys that vLLM's class reads, and its sums written out from that class: parameters of one layer
+of each kind, what stands around the layers, and elements that a token leaves in the cache of a layer. Where the total of a
+published model is known, it is that model's config and the sum has to be the total.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
+from roofline.errors import RooflineError
+from roofline.graph.build import CANONICAL, build
+from roofline.graph.sharding import caches
+from roofline.predict.parameters import TWO_BYTES, count_parameters
+from roofline.specs.deployment import Deployment
+from roofline.specs.huggingface.document import parse_json
+from roofline.specs.huggingface.read import Origin
+
+Config = dict[str, Any]
+D, FF, N_Q, N_KV, HEAD, VOCABULARY, LAYERS = 96, 72, 6, 2, 16, 331, 5
+BASE: Config = {
+    "hidden_size": D, "intermediate_size": FF, "num_hidden_layers": LAYERS, "num_attention_heads": N_Q,
+    "num_key_value_heads": N_KV, "vocab_size": VOCABULARY, "max_position_embeddings": 512, "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+TABLES = 2 * VOCABULARY * D
+QKV = (N_Q + 2 * N_KV) * HEAD
+
+
+def linear(inputs: int, outputs: int, bias: bool = False) -> int:
+    """A matrix, and a bias as long as its outputs."""
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def attention(qkv_bias: bool = False, o_bias: bool = False, head: int = HEAD) -> int:
+    """One projection for queries, keys and values, one for the output."""
+    return linear(D, (N_Q + 2 * N_KV) * head, qkv_bias) + linear(N_Q * head, D, o_bias)
+
+
+def mlp(width: int = FF, bias: bool = False, down_bias: bool = False) -> int:
+    """Gate, up and down."""
+    return 2 * linear(D, width, bias) + linear(width, D, bias or down_bias)
+
+
+def experts(count: int, width: int, shared: int) -> int:
+    """Experts, those that all tokens share, and the router."""
+    return count * mlp(width) + (mlp(shared) if shared else 0) + linear(D, count)
+
+
+LATENT = {"kv_lora_rank": 20, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10}
+
+
+def latent(rank: int | None) -> int:
+    """Latent attention without biases; queries of full rank, or compressed and normed."""
+    queries = linear(D, N_Q * 20) if rank is None else linear(D, rank) + rank + linear(rank, N_Q * 20)
+    return queries + linear(D, 28) + 20 + linear(20, N_Q * 22) + linear(N_Q * 10, D)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A config, parameters of its layers and around them, and elements of a token in the cache of a layer."""
+
+    config: Config
+    layers: int
+    around: int
+    cached: int = 2 * N_KV * HEAD
+
+
+NORMS = 2 * D
+MOE = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "first_k_dense_replace": 1}
+CHATGLM: Config = {
+    "model_type": "chatglm", "hidden_size": D, "ffn_hidden_size": FF, "num_layers": LAYERS, "num_attention_heads": N_Q,
+    "padded_vocab_size": VOCABULARY, "kv_channels": HEAD, "multi_query_attention": True, "multi_query_group_num": N_KV,
+    "add_bias_linear": False, "add_qkv_bias": True, "rmsnorm": True, "post_layer_norm": True, "seq_length": 512,
+    "apply_residual_connection_post_layernorm": False, "torch_dtype": "bfloat16", "original_rope": True,
+}  # fmt: skip
+TELECHAT: Config = {
+    "model_type": "telechat", "hidden_size": D, "ffn_hidden_size": FF, "n_layer": LAYERS, "n_head": N_Q,
+    "num_key_value_heads": N_KV, "vocab_size": VOCABULARY, "seq_length": 512, "torch_dtype": "bfloat16",
+}  # fmt: skip
+MIMO: Config = {
+    **BASE, "model_type": "mimo_v2", "head_dim": 16, "v_head_dim": 12, "num_key_value_heads": 2, "n_routed_experts": 8,
+    "num_experts_per_tok": 3, "moe_intermediate_size": 40, "hybrid_layer_pattern": [0, 1, 1, 1, 0],
+    "moe_layer_freq": [0, 1, 1, 1, 1], "sliding_window": 16, "sliding_window_size": 15, "swa_num_attention_heads": 8,
+    "swa_num_key_value_heads": 4, "swa_head_dim": 10, "swa_v_head_dim": 14, "add_swa_attention_sink_bias": True,
+    "add_full_attention_sink_bias": False, "attention_bias": False,
+}  # fmt: skip
+
+CASES = {
+    "telechat3": Case({**BASE, "model_type": "telechat3"}, LAYERS * (attention() + mlp() + NORMS), TABLES + D),
+    "teleflm": Case(
+        {**BASE, "model_type": "teleflm", "use_mup": True, "mup_scale_factor": 8.0, "input_mult": 1.0, "output_mult": 1.0},
+        LAYERS * (attention() + mlp() + NORMS), TABLES + D,
+    ),
+    "solar": Case(
+        {**BASE, "model_type": "solar", "bskcn_1": [1], "bskcn_2": [2], "bskcn_tv": [0.9, 0.8], "sliding_window": 512},
+        LAYERS * (attention() + mlp() + NORMS), TABLES + D,
+    ),
+    "orion": Case({**BASE, "model_type": "orion"}, LAYERS * (attention() + mlp() + 2 * NORMS), TABLES + 2 * D),
+    "telechat2": Case(TELECHAT, LAYERS * (attention(o_bias=True) + mlp(down_bias=True) + NORMS), TABLES + D),
+    "step1": Case(
+        {key: value for key, value in BASE.items() if key != "num_key_value_heads"}
+        | {"model_type": "step1", "num_attention_groups": N_KV},
+        LAYERS * (attention() + mlp() + NORMS), TABLES + D,
+    ),
+    "pangu_embedded": Case(
+        {**BASE, "model_type": "PanguEmbedded", "bias": True},
+        LAYERS * (attention(qkv_bias=True, o_bias=True) + mlp() + NORMS), TABLES + D,
+    ),
+    "exaone": Case(
+        {key: value for key, value in BASE.items() if key != "num_hidden_layers"}
+        | {"model_type": "exaone", "num_layers": LAYERS, "activation_function": "silu", "head_dim": HEAD},
+        LAYERS * (attention() + mlp() + NORMS), TABLES + D,
+    ),
+    "chatglm": Case(CHATGLM, LAYERS * (attention(qkv_bias=True) + mlp() + NORMS), TABLES + D),
+    "chatglm with biases": Case(
+        {**CHATGLM, "add_bias_linear": True, "multi_query_attention": False, "rmsnorm": False},
+        LAYERS * (linear(D, 3 * D, True) + linear(D, D, True) + mlp(bias=True) + 2 * NORMS), TABLES + 2 * D, 2 * D,
+    ),
+    "deepseek": Case(
+        {**BASE, "model_type": "deepseek", "n_routed_experts": 8, "n_shared_experts": 2, "num_experts_per_tok": 3,
+         "moe_intermediate_size": 40, "first_k_dense_replace": 1, "moe_layer_freq": 1},
+        LAYERS * (attention() + NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 80), TABLES + D,
+    ),
+    "bailing_moe": Case(
+        {**BASE, **MOE, "model_type": "bailing_moe", "head_dim": 24, "num_shared_experts": 2, "use_qkv_bias": True,
+         "use_bias": False, "norm_head": True},
+        LAYERS * (attention(qkv_bias=True, head=24) + NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 80), TABLES + D,
+        2 * N_KV * 24,
+    ),
+    "bailing_moe_v2": Case(
+        {**BASE, **MOE, "model_type": "bailing_moe_v2", "num_shared_experts": 1, "moe_shared_expert_intermediate_size": 56,
+         "use_qk_norm": True, "use_rmsnorm": True, "n_group": 4, "topk_group": 2, "moe_router_enable_expert_bias": True,
+         "score_function": "sigmoid", "use_bias": False, "use_qkv_bias": False, "rotary_dim": 8, "head_dim": HEAD},
+        LAYERS * (attention() + 2 * HEAD + NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 56), TABLES + D,
+    ),
+    "sarvam_moe": Case(
+        {**BASE, **MOE, "model_type": "sarvam_moe", "num_shared_experts": 1, "use_bias": False, "use_qkv_bias": False,
+         "head_dim": HEAD},
+        LAYERS * (attention() + NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 40), TABLES + D,
+    ),
+    "param2moe": Case(
+        {**BASE, **MOE, "model_type": "param2moe", "num_shared_experts": 2, "moe_shared_expert_intermediate_size": 56,
+         "head_dim": HEAD, "use_qk_norm": True},
+        LAYERS * (attention() + 2 * HEAD + NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 56), TABLES + D,
+    ),
+    "sarvam_mla": Case(
+        {**BASE, **MOE, **LATENT, "model_type": "sarvam_mla", "num_shared_experts": 2, "q_lora_rank": None},
+        LAYERS * (latent(None) + NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 80), TABLES + D, 28,
+    ),
+    "pangu_ultra_moe": Case(
+        {**BASE, **LATENT, "model_type": "pangu_ultra_moe", "q_lora_rank": 30, "n_routed_experts": 8, "n_shared_experts": 1,
+         "num_experts_per_tok": 3, "moe_intermediate_size": 40, "first_k_dense_replace": 1, "sandwich_norm": True},
+        LAYERS * (latent(30) + 2 * NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 40), TABLES + D, 28,
+    ),
+    "rnj1": Case(
+        {**BASE, "model_type": "rnj1", "head_dim": HEAD, "attention_bias": False,
+         "layer_types": ["full_attention"] * LAYERS, "sliding_window": 64},
+        LAYERS * (attention() + 2 * HEAD + mlp() + 2 * NORMS), TABLES + D,
+    ),
+}  # fmt: skip
+
+
+def model_of(config: Config) -> Model:
+    """What is read."""
+    return read(parse_json(json.dumps(config), "config.json"), Origin("test", "Test"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parameters_and_cache(name: str) -> None:
+    """Counted by hand, to the last parameter and element; corrections of routers stand apart."""
+    case = CASES[name]
+    model = model_of(case.config)
+    assert count_parameters(model).total == case.layers + case.around
+    assert {cache.elements for cache, _ in caches(model, Deployment())} == {case.cached}
+    assert sum(count for _, count in caches(model, Deployment())) == LAYERS
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_matrix_flop_of_a_token(name: str) -> None:
+    """Two for each weight of a matrix that the token meets, and the products of attention with itself."""
+    model = model_of(CASES[name].config)
+    operators = build(model, Deployment(), TWO_BYTES, CANONICAL)
+    flop = {path: op.cost().matrix_flops * count for path, (op, count) in operators.items()}
+    inside = sum(size for path, size in flop.items() if "/core" in path)
+    active = count_parameters(model).active
+    vectors = sum(
+        op.parameters * count for path, (op, count) in operators.items() if op.cost().matrix_flops == 0 and path != "embedding"
+    )
+    biases = sum(
+        (op.n if getattr(op, "bias", False) else 0) * count for op, count in operators.values() if op.cost().matrix_flops
+    )
+    table = 0 if model.tie_word_embeddings else model.vocab_size * model.hidden_size
+    assert sum(flop.values()) - inside == 2 * (active - vectors - biases - table)
+
+
+def test_mimo_v2_5() -> None:
+    """Layers with a window have heads of their own number and widths, and a sink for each."""
+    full = linear(D, N_Q * 16 + N_KV * (16 + 12)) + linear(N_Q * 12, D)
+    window = linear(D, 8 * 10 + 4 * (10 + 14)) + linear(8 * 14, D) + 8
+    model = model_of(MIMO)
+    wanted = 2 * full + 3 * window + LAYERS * NORMS + mlp() + 4 * experts(8, 40, 0) + TABLES + D
+    assert count_parameters(model).total == wanted
+    assert sorted((cache.elements, cache.window, count) for cache, count in caches(model, Deployment()) if cache.window) == [
+        (4 * 24, 16, 3)
+    ]
+
+
+# Totals that the authors' checkpoints have.
+PUBLISHED = {
+    # https://huggingface.co/THUDM/chatglm3-6b
+    "chatglm3-6b": (
+        6_243_584_000,
+        {**CHATGLM, "hidden_size": 4096, "ffn_hidden_size": 13696, "num_layers": 28, "num_attention_heads": 32,
+         "padded_vocab_size": 65024, "kv_channels": 128, "seq_length": 8192},
+    ),
+    # https://huggingface.co/THUDM/glm-4-9b-chat
+    "glm-4-9b-chat": (
+        9_399_951_360,
+        {**CHATGLM, "hidden_size": 4096, "ffn_hidden_size": 13696, "num_layers": 40, "num_attention_heads": 32,
+         "padded_vocab_size": 151552, "kv_channels": 128, "seq_length": 131072},
+    ),
+    # https://huggingface.co/deepseek-ai/deepseek-moe-16b-base
+    "deepseek-moe-16b": (
+        16_375_728_128,
+        {**BASE, "model_type": "deepseek", "hidden_size": 2048, "intermediate_size": 10944, "num_hidden_layers": 28,
+         "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 102400, "max_position_embeddings": 4096,
+         "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408,
+         "first_k_dense_replace": 1, "moe_layer_freq": 1, "scoring_func": "softmax", "norm_topk_prob": False},
+    ),
+    # https://huggingface.co/LGAI-EXAONE/EXAONE-3.0-7.8B-Instruct
+    "exaone-3.0-7.8b": (
+        7_818_448_896,
+        {"model_type": "exaone", "hidden_size": 4096, "intermediate_size": 14336, "num_layers": 32, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "vocab_size": 102400, "max_position_embeddings": 4096, "head_dim": 128,
+         "tie_word_embeddings": False, "torch_dtype": "bfloat16"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_totals(name: str) -> None:
+    """As the model cards and checkpoints have them."""
+    total, config = PUBLISHED[name]
+    assert count_parameters(model_of(config)).total == total
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({**CASES["rnj1"].config, "layer_types": ["chunked_attention"] * LAYERS}, "the one before"),
+        ({**CASES["solar"].config, "sliding_window": 64}, "sliding_window"),
+        ({**CHATGLM, "apply_residual_connection_post_layernorm": True}, "apply_residual"),
+        ({**CHATGLM, "kv_channels": 20}, "kv_channels"),
+        ({**CASES["bailing_moe"].config, "use_bias": True}, "use_bias"),
+        ({**CASES["pangu_embedded"].config, "param_sink_number": 128}, "param_sink_number"),
+        ({"model_type": "bailing_hybrid", "num_hidden_layers": 4, "architectures": ["BailingMoeV2_5ForCausalLM"]}, "2.5"),
+    ],
+)
+def test_what_is_not_understood(config: Config, message: str) -> None:
+    """Refused, with the key."""
+    with pytest.raises(RooflineError, match=message):
+        model_of(config)
