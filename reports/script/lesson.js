@@ -7,12 +7,7 @@ const given = JSON.parse(await unpacked("data"));
 await run("model");
 if (given) model.load(given);
 
-for (const choice of document.querySelectorAll('input[name="theme"]')) {
-  choice.addEventListener("change", () => {
-    if (choice.value === "auto") delete root.dataset.theme;
-    else root.dataset.theme = choice.value;
-  });
-}
+bindBar();
 
 // Questions
 

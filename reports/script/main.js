@@ -261,10 +261,7 @@ document.getElementById("pin").addEventListener("click", () => {
 });
 
 document.getElementById("settings").addEventListener("submit", (event) => event.preventDefault());
-document.getElementById("copy-link").addEventListener("click", ({ target }) => {
-  writeAddress();
-  copyBy(target, location.href);
-});
+bindBar({ restyled: () => charts.restyle(), written: writeAddress });
 document.addEventListener("click", async (event) => {
   const { target } = event;
   const inside = target.closest('#formulas a[href^="#"]');
@@ -276,7 +273,6 @@ document.addEventListener("click", async (event) => {
   await settled(); // the command of what the controls say
   if (!target.disabled && target.isConnected) copyBy(target, target.closest(".command").querySelector("code").textContent);
 });
-document.getElementById("print").addEventListener("click", () => print());
 document.getElementById("download-csv").addEventListener("click", async () => {
   await settled();
   download("roofline.csv", "text/csv", model.csv(shownView()));
@@ -286,13 +282,6 @@ document.getElementById("download-json").addEventListener("click", async () => {
   download("roofline.json", "application/json", `${JSON.stringify(wholePage(), null, 1)}\n`);
 });
 
-for (const choice of document.querySelectorAll('input[name="theme"]')) {
-  choice.addEventListener("change", () => {
-    if (choice.value === "auto") delete root.dataset.theme;
-    else root.dataset.theme = choice.value;
-    charts.restyle();
-  });
-}
 prefersDark.addEventListener("change", () => charts.restyle());
 
 /** Details that were opened for print only. */
@@ -318,6 +307,10 @@ const fitDrawer = () => {
 };
 isWide.addEventListener("change", fitDrawer);
 fitDrawer();
+// Once the tiles are out of sight, a line of their numbers stays in it.
+new IntersectionObserver(([{ isIntersecting, boundingClientRect }]) => {
+  root.toggleAttribute("data-past-tiles", !isIntersecting && boundingClientRect.bottom <= 0);
+}).observe(document.getElementById("tiles"));
 model.load(modelData);
 const ask = makeWorker(program, modelData, receive);
 root.dataset.live = "";

@@ -35,6 +35,11 @@ function tileElement(tile, pinnedTiles) {
   );
 }
 
+/** The number of a tile in the line that stays in sight when the tiles are out of it. */
+function briefElement({ label, cell }) {
+  return h("p", null, h("span", null, label), " ", h("b", null, cell.text));
+}
+
 /** On an axis from zero: the interval, the estimate, and a tick at the bound. */
 function gaugeElement({ role, low, high, value, bound }) {
   return s(
@@ -78,7 +83,7 @@ function pinnedRows(table) {
   return rows;
 }
 
-function tableElement(table, pinnedTables) {
+function tableElement(table, pinnedTables, heading = "") {
   const pinned = pinnedTables.get(table.key);
   const twins = pinnedRows(pinned);
   const columns = table.columns.map(({ name }) => (pinned ? pinned.columns.findIndex((other) => other.name === name) : -1));
@@ -101,7 +106,7 @@ function tableElement(table, pinnedTables) {
   return h(
     "div",
     { class: "table", id: `table-${table.key}` },
-    h("h3", { id: `title-${table.key}` }, table.title),
+    h("h3", { id: `title-${table.key}`, class: table.title === heading ? "unseen" : null }, table.title),
     table.note ? h("p", { class: "note" }, table.note) : null,
     h(
       "div",
@@ -138,7 +143,7 @@ function sectionElement(section, pinnedTables) {
   const inside = [
     section.note ? h("p", { class: "note" }, section.note) : null,
     section.figure ? figureElements(section.figure, section.title, pinnedTables) : null,
-    section.tables.map((table) => tableElement(table, pinnedTables)),
+    section.tables.map((table) => tableElement(table, pinnedTables, section.title)),
   ].flat(2);
   const attributes = {
     class: `section${section.half ? " half" : ""}${section.folded ? " folded" : ""}`,
@@ -171,6 +176,7 @@ function renderHead(head, pinned) {
   document.getElementById("answer").dataset.fits = head.fits ? "yes" : "no";
   patchChildren(document.getElementById("answer"), answer);
   patchChildren(document.getElementById("tiles"), head.tiles.map((tile) => tileElement(tile, pinned ? pinned.tiles : [])));
+  patchChildren(document.getElementById("brief"), head.tiles.map(briefElement));
 }
 
 /** Show the sections that are there already, in their order; `keys` names all. */

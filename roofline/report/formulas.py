@@ -10,7 +10,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from roofline import formatting
 from roofline.errors import InputError
@@ -26,8 +26,6 @@ from roofline.report.controls import written
 from roofline.report.html import escape
 from roofline.report.page import LARGEST_FORMULAS
 
-_WAYS: tuple[tuple[Sharing, bool], ...] = (("none", False), ("names", False), ("lengths", False), ("lengths", True))
-"""What operators may differ in that share their formulas, and whether they are brief, from the longest form to the shortest."""
 _PREFIXED = {"FLOP": "FLOP", "bytes": "B"}
 """Units of counts that are shown with an SI prefix too."""
 _LARGE = 1e5
@@ -44,28 +42,26 @@ def formulas(request: ResolvedRequest) -> str:
         explained = [Explained(phase, explanation) for phase, explanation in explain_step(request)]
     except InputError as refused:
         return f'<p class="note">{escape(str(refused))}</p>\n'
-    for sharing, brief in _WAYS:
-        html = listed(explained, models(explained, sharing), brief=brief)
+    for sharing in get_args(Sharing):
+        html = listed(explained, models(explained, sharing))
         if len(html.encode(errors="replace")) <= LARGEST_FORMULAS:
             return html
     return listed(explained, models(explained, "names"))  # which is packed
 
 
-def listed(operators: Sequence[Explained], written_at: Mapping[str, Explained], *, brief: bool = False) -> str:
+def listed(operators: Sequence[Explained], written_at: Mapping[str, Explained]) -> str:
     """An HTML fragment: a legend, the formulas of each phase, sources.
 
     `written_at` names for the key of each operator the one whose formulas are written out for it, as `models` does. Of
-    operators whose formulas are written elsewhere, every value that differs is listed, or only the time if `brief`.
+    operators whose formulas are written elsewhere, every value that differs is listed.
     """
     linked = {model.key for key, model in written_at.items() if model.key != key}
     sources = _Sources()
     phases: dict[str, str] = {}
     for operator in operators:
         model = written_at[operator.key]
-        if model is operator:
-            inside = _own(operator, sources, is_linked=operator.key in linked)
-        else:
-            inside = _shared(operator, model, brief=brief)
+        is_linked = operator.key in linked
+        inside = _own(operator, sources, is_linked=is_linked) if model is operator else _shared(operator, model)
         path, phase = escape(operator.explanation.subject), escape(operator.phase)
         phases[operator.phase] = phases.get(operator.phase, "") + (
             f'<details class="formula" id="op-{operator.key}">\n<summary>{path} <span class="note">{phase}</span></summary>\n'
@@ -107,7 +103,7 @@ def _row(part: Explanation) -> str:
     )
 
 
-def _shared(operator: Explained, model: Explained, *, brief: bool) -> str:
+def _shared(operator: Explained, model: Explained) -> str:
     """Where the formulas of an operator stand, which symbols take the place of others there, and the values that differ."""
     differences = [
         symbol_mathml(own).replace("</math>", f"<mo>=</mo><mn>{in_formula(value, operator.unit(own))}</mn></math>")
@@ -119,7 +115,7 @@ def _shared(operator: Explained, model: Explained, *, brief: bool) -> str:
     rows = "".join(
         f"<dt>{escape(meaning(part.subject))}<dd{_data(part)}>{_value(part)}\n"
         for part, other in zip(operator.explanation.parts, model.explanation.parts, strict=True)
-        if part.value != other.value and (not brief or part.subject == "time_bound")
+        if part.value != other.value
     )
     values = f"<dl>\n{rows}</dl>\n" if rows else ""
     return f'<p>As <a href="#in-{model.key}">{title}</a>{changed}.</p>\n{values}'

@@ -77,7 +77,7 @@ def page_of(page: ValidationData, line: str, opened: PageState = FIRST_STATE) ->
     script, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
         _view(page, values_of(settings)), settings, page_script(script, ("plain.js", "page.js")), data, line,
-        settings_title="Shown", saved={"kind": "validation"}, pinned=opened.pinned,
+        settings_title="Filter", saved={"kind": "validation"}, pinned=opened.pinned,
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _parity(points: list[RecordPoints]) -> Section:
         y=Axis(title="predicted", scale="log", unit="s"),
         series=(equal, *[_series(name, index, listed, False) for index, (name, listed) in enumerate(_kinds(points))]),
     )
-    return Section(key="parity", title=figure.title, note="", figure=figure, tables=())
+    return Section(key="parity", title=figure.title, note="", figure=figure, tables=(), half=True)
 
 
 def _residuals(points: list[RecordPoints]) -> Section:
@@ -121,7 +121,7 @@ def _residuals(points: list[RecordPoints]) -> Section:
         series=tuple([_series(name, index, listed, True) for index, (name, listed) in enumerate(_kinds(points))]),
         marks=(Mark(text="exact", y=1.0, role="critical"),),
     )
-    return Section(key="residuals", title=figure.title, note="", figure=figure, tables=())
+    return Section(key="residuals", title=figure.title, note="", figure=figure, tables=(), half=True)
 
 
 def _kinds(points: list[RecordPoints]) -> list[tuple[str, list[RecordPoints]]]:
@@ -173,7 +173,8 @@ def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> Valida
     base = View(
         title=f"Predicted and measured: {', '.join(sorted(set(map(str, frame['hardware']))))}",
         subtitle=f"In the figures: {drawn}",
-        answer=(" ".join(sentences(result["overall"])),),
+        answer=(),
+        verdict=" ".join(sentences(result["overall"])),
         fits=True,
         error="",
         tiles=_tiles(count, result["overall"]),
@@ -189,14 +190,14 @@ def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> Valida
 
 
 def _tiles(count: int, overall: dict[str, Any]) -> tuple[Tile, ...]:
-    tiles = [Tile(label="records", cell=whole(count), note="")]
+    tiles = [Tile(label="Records", cell=whole(count), note="")]
     estimate = overall["estimate"]
     if estimate["median_ape"] is not None:
         bias = f"bias {percent(estimate['bias'], 1, sign=True)}"
-        tiles.append(Tile(label="median error, estimate", cell=share(estimate["median_ape"]), note=bias))
-        tiles.append(Tile(label="in the 80 % interval", cell=share(overall["coverage"]), note="of the measurements"))
+        tiles.append(Tile(label="Median error, estimate", cell=share(estimate["median_ape"]), note=bias))
+        tiles.append(Tile(label="In the 80 % interval", cell=share(overall["coverage"]), note="of the measurements"))
     bias = f"bias {percent(overall['bound']['bias'], 1, sign=True)}"
-    return (*tiles, Tile(label="median error, bound", cell=share(overall["bound"]["median_ape"]), note=bias))
+    return (*tiles, Tile(label="Median error, bound", cell=share(overall["bound"]["median_ape"]), note=bias))
 
 
 def _groups(groups: list[dict[str, Any]]) -> Table:

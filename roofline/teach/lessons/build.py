@@ -117,7 +117,8 @@ def _outputs(executed: ExecutedCell, count: int) -> list[dict[str, Any]]:
 
 
 _STYLES = ("style", "figures", "print", "lesson")
-_SCRIPTS = ("packed", "state", "controls", "elements", "view", "lesson")
+_BAR = ("elements", "actions", "bar")
+_SCRIPTS = (*_BAR, "packed", "state", "controls", "view", "lesson")
 _COMPUTED = (Formula, Plot, Table)
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
 _COURSE = "Inference, computed: eight lessons"
@@ -168,9 +169,10 @@ def index(lessons: Sequence[ExecutedLesson]) -> str:
         "play with."
     )
     body = f'<ol class="course">\n{entries}</ol>\n'
+    own = page_scripts((*_BAR, "course"))
     return _render(
         title=_COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,
-        scripts=(), script="",
+        scripts=(own,), script=own,
     )  # fmt: skip
 
 

@@ -11,9 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from roofline.formulas.javascript import translated
-from roofline.report.page import as_json, csp_hash, environment, inlined, style_sheets
+from roofline.report.page import as_json, csp_hash, environment, inlined, page_scripts, style_sheets
 from roofline.report.page_program import new_program
-from roofline.specs.library import shipped
 from roofline.teach.markdown import html_of
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, judge
 from roofline.teach.worksheets.parsing import EXAMPLES
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 # A symbol in brackets, to keep on one line.
 _BRACKETED = re.compile(r"\(<math>(?:(?!</math>).)*</math>\)")
 _STYLES = ("figures", "style", "formulas", "print", "worksheet")
+_SCRIPTS = ("elements", "actions", "bar", "worksheet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +50,15 @@ class _Entry:
 
 def page(sheet: Sheet, *, answers: bool = False) -> str:
     """Return the page of a sheet as HTML that needs no other file; with `answers`, every problem has a solution to open."""
-    folder = shipped("reports")
     style = style_sheets(_STYLES)
     program, keys = translated(_program, lambda into: [into.encode(entry.problem.key) for entry in sheet.problems])
-    own = (folder / "worksheet.js").read_text(encoding="utf-8")
-    script = inlined(f'"use strict";\n{program}\n(() => {{\n{own}}})();\n')
+    script = inlined(f'"use strict";\n{program}\n') + page_scripts(_SCRIPTS)
     policy = "; ".join(
         (
             "default-src 'none'",
             f"script-src {csp_hash(script)}",
             f"style-src {csp_hash(style)}",
+            "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
         )

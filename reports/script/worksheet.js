@@ -34,4 +34,5 @@ for (const form of forms) {
     count();
   });
 }
+bindBar();
 document.documentElement.dataset.live = "";

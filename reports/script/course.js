@@ -1,0 +1,3 @@
+// The list of lessons.
+bindBar();
+document.documentElement.dataset.live = "";
