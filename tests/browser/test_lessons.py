@@ -250,7 +250,7 @@ def test_without_scripts_everything_can_be_read(opened, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_paper(opened, axe, name):
-    """Few sheets, none of them empty, nothing that can be pressed, answers and what follows them in the order of the lesson.
+    """Few sheets, none of them empty, nothing that can be pressed; every section is there, solutions are not.
 
     Lessons 5 and 7 are twice as long as others: measured tables, and a second derivation.
     """
@@ -258,7 +258,7 @@ def test_paper(opened, axe, name):
     sheets = printed(page, 9 if name.startswith(("05", "07")) else 8)
     headings = [" ".join(normalize("NFKC", heading).split()) for heading in page.locator("#content > h2").all_inner_texts()]
     text = " ".join(sheets)
-    assert headings == sorted(headings, key=text.rindex)
+    assert [heading for heading in headings if heading not in text] == []
     assert "How this was computed" not in text
     assert "Solution" not in text
     page.emulate_media(media="print")
