@@ -16,11 +16,13 @@ from roofline.cli.output import Output, Result, Rows, write_stdout
 from roofline.cli.tables import print_answer
 from roofline.documents import dump_json, envelope
 from roofline.errors import RooflineError, SpecError, UnknownNameError
+from roofline.formatting import plural
 from roofline.predict.parameters import count_parameters, kv_bytes_per_token, state_bytes_per_sequence, windows
 from roofline.specs.library import Input, ids, load_hardware
 from roofline.text import NO_BREAK, Answer, Table, clean
 
 if TYPE_CHECKING:
+    from roofline.blocks.model import Model
     from roofline.specs.library import Input, Kind
 
 _FORMATS = ("text", "yaml", "json")
@@ -117,8 +119,7 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
     wrong = [row for row in rows if not row["ok"]]
 
     def show() -> None:
-        noun = "model" if kind == "models" else kind
-        write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {noun} file{'s are' if len(rows) != 1 else ' is'} valid")
+        write_stdout(_verdict_of_files(kind, rows))
         for row in rows:
             if "checkpoint" in row:
                 write_stdout(clean(_comparison(row), keep_lines=True))
@@ -128,21 +129,38 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
             sys.stderr.write(f"error: {clean(row['error'], keep_lines=True)}\n")
 
     def flat() -> Rows:
-        return [{key: value for key, value in row.items() if key not in ("checkpoint", "gguf")} for row in rows]
+        return [{key: value for key, value in row.items() if key not in ("checkpoint", "gguf", "not_compared")} for row in rows]
 
     out.emit(Result({**envelope({}), "checked": rows}, flat, show))
     return 1 if wrong else 0
+
+
+def _verdict_of_files(kind: Kind, rows: Rows) -> str:
+    """How many files are valid, and how many of models were compared with their tensors: to be valid says nothing of those."""
+    valid = sum(row["ok"] for row in rows)
+    text = f"{valid} of {len(rows)} {'model' if kind == 'models' else kind} file{'s are' if len(rows) != 1 else ' is'} valid"
+    if kind != "models":
+        return text
+    compared = sum(row.get("checkpoint", row.get("gguf")) is not None for row in rows)
+    return f"{text}; {compared or 'none'} compared with the tensors of a checkpoint"
 
 
 def _checked(kind: Kind, name: str, path: Path) -> dict[str, Any]:
     """The row of one file: whether it loads, and how it compares with the tensors that belong to it."""
     row: dict[str, Any] = {"name": name, "path": str(path), "ok": True, "error": None}
     try:
-        load_model(str(path)) if kind == "models" else load_hardware(str(path))
-        if kind == "models" and path.name == "config.json":
+        if kind == "hardware":
+            load_hardware(str(path))
+            return row
+        model = load_model(str(path))[0]
+        row["not_compared"] = []
+        if path.name == "config.json":
             row |= _against_checkpoint(path)
-        elif kind == "models" and is_gguf(path):
+            row["not_compared"] = _not_compared(model, row["checkpoint"])
+        elif is_gguf(path):
             row |= _against_gguf(path)
+        else:
+            row["not_compared"] = ["a file of numbers: no checkpoint stands beside it"]
     except RooflineError as error:
         row |= {"ok": False, "error": str(error)}
     return row
@@ -163,6 +181,27 @@ def _against_checkpoint(config: Path) -> dict[str, Any]:
     document = {"tensors": len(checkpoint.tensors), "complete": checkpoint.complete, **asdict(comparison), **counts, **examples}
     error = None if comparison.ok else f"{config.parent}: {'; '.join(comparison.problems)}"
     return {"ok": comparison.ok, "error": error, "checkpoint": document}
+
+
+def _not_compared(model: Model, checkpoint: dict[str, Any] | None) -> list[str]:
+    """What a comparison says nothing about: files that are not there, unknown names, parts beside the language model."""
+    left: list[str] = []
+    if checkpoint is None:
+        left.append("names, shapes and bytes: there are no safetensors and no index beside the config")
+    else:
+        if not checkpoint["known"]:
+            left.append("names and shapes: those of this family are not known")
+        if not checkpoint["complete"]:
+            left.append("shapes and bytes of tensors whose files are not there")
+        if checkpoint["total_size"] is None:
+            left.append("a published total: there is no index that names one")
+        elif checkpoint["apart"] and not checkpoint["complete"]:
+            left.append("the index's total: it counts what stands apart as well")
+        left += [f"names and shapes of {plural(count, 'tensor')} of {what}" for what, count in checkpoint["apart"].items()]
+    if model.towers and checkpoint is None:
+        left.append(f"parameters of the {' and the '.join(name.replace('_', ' ') for name in model.towers)}")
+    parts = [choice.why.removeprefix("not counted: ") for choice in model.assumptions if choice.name == "parts"]
+    return [*left, *parts]
 
 
 def _against_gguf(path: Path) -> dict[str, Any]:
@@ -189,7 +228,7 @@ def _gguf_comparison(row: dict[str, Any]) -> str:
 def _comparison(row: dict[str, Any]) -> str:
     """A comparison in a few lines."""
     if (checkpoint := row["checkpoint"]) is None:
-        return f"{row['name']}: the config is read; there are no safetensors beside it, so that no tensor is compared"
+        return "\n".join([f"{row['name']}: the config is read", *_left_out(row)])
     if checkpoint["known"]:
         parts = [f"{checkpoint['matched'] + checkpoint['packed']:,} match"]
         parts += [f"{checkpoint['packed']:,} of them packed"] if checkpoint["packed"] else []
@@ -203,15 +242,15 @@ def _comparison(row: dict[str, Any]) -> str:
     lines += [
         f"  {count:,} tensors are {dtype} and not as the model says" for dtype, count in checkpoint["other_dtypes"].items()
     ]
-    if not checkpoint["complete"]:
-        lines.append("  not all of its files are there: names are compared, and shapes of what is there")
-        if checkpoint["apart"] and checkpoint["total_size"] is not None:
-            lines.append("  the index counts what stands apart as well, so that its total is not compared")
     for name in ("missing", "extra"):
         lines += [f"  {_WORDS[name]}: {tensor}" for tensor in checkpoint[name][:_PRINTED]]
     for name, wanted, stored in checkpoint["wrong_shape"][:_PRINTED]:
         lines.append(f"  {_WORDS['wrong_shape']}: {name} is {_shape(stored)}, the model has {_shape(wanted)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_left_out(row)])
+
+
+def _left_out(row: dict[str, Any]) -> list[str]:
+    return [f"  not compared: {what}" for what in row["not_compared"]]
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -81,7 +81,7 @@ def test_all_is_well(run: Run, folder: Path) -> None:
     assert found["predicted_bytes"] == found["stored_bytes"] == 2 * elements
     out = run("models", "check", folder).out
     assert "21 tensors: 21 match, 0 missing, 0 extra, 0 of another shape" in out
-    assert out.startswith("1 of 1 model file is valid\n")
+    assert out.startswith("1 of 1 model file is valid; 1 compared with the tensors of a checkpoint\n")
 
 
 def test_what_is_missing_extra_and_otherwise(run: Run, folder: Path) -> None:
@@ -177,7 +177,13 @@ def test_the_index_alone(run: Run, folder: Path) -> None:
     index["weight_map"]["vision_tower.proj.weight"] = "model.safetensors"  # type: ignore[index]  # of a size that nobody knows
     path.write_text(json.dumps(index), encoding="utf-8")
     _checked(run, folder, 0)
-    assert "its total is not compared" in run("models", "check", folder).out
+    text = run("models", "check", folder).out
+    assert text.startswith("1 of 1 model file is valid; 1 compared with the tensors of a checkpoint\n")
+    assert [line for line in text.splitlines() if "not compared" in line] == [
+        "  not compared: shapes and bytes of tensors whose files are not there",
+        "  not compared: the index's total: it counts what stands apart as well",
+        "  not compared: names and shapes of 1 tensor of vision and audio",
+    ]
 
 
 def test_fp8_with_scales(run: Run, folder: Path) -> None:
@@ -247,7 +253,22 @@ def test_a_folder_with_a_config_alone(run: Run, folder: Path) -> None:
     alone, shipped = json.loads(answer.out)["checked"]
     assert alone["checkpoint"] is None
     assert "checkpoint" not in shipped
-    assert "no tensor is compared" in run("models", "check", folder).out
+    assert alone["not_compared"] == ["names, shapes and bytes: there are no safetensors and no index beside the config"]
+    assert shipped["not_compared"] == ["a file of numbers: no checkpoint stands beside it"]
+    text = run("models", "check", folder).out
+    assert text.startswith("1 of 1 model file is valid; none compared with the tensors of a checkpoint\n")
+    assert "not compared: names, shapes and bytes" in text
+
+
+def test_a_total_that_nobody_published_and_a_tower(run: Run, folder: Path) -> None:
+    """Files without an index have no published total; a tower that is not counted is named with what is left out of it."""
+    whole = {"model_type": "llava", "text_config": CONFIG, "vision_config": {"depth": 3}}
+    (folder / "config.json").write_text(json.dumps(whole), encoding="utf-8")
+    row = json.loads(run("models", "check", folder, "--json").out)["checked"][0]
+    assert row["ok"]
+    assert row["not_compared"] == [
+        "a published total: there is no index that names one", "weights, memory and time of vision_config",
+    ]  # fmt: skip
 
 
 def test_csv_of_both(run: Run, folder: Path, tmp_path: Path) -> None:
