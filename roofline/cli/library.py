@@ -52,6 +52,40 @@ SearchOption = Annotated[
 ]
 
 
+SortOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="COLUMN",
+        help="Sort by a column (parameters, context, kv; bandwidth, memory, ridge; any key of --json), largest first.",
+        show_default=False,
+    ),
+]
+
+
+def ordered(rows: Rows, sort: str | None, short: dict[str, str]) -> Rows:
+    """Return the rows by a column, numbers from the largest on and rows without one last; as they are for None.
+
+    Args:
+        rows: of a list.
+        sort: a key of the rows.
+        short: short names of keys.
+
+    Raises:
+        UnknownNameError: no such key.
+    """
+    if sort is None:
+        return rows
+    known = [key for key in (rows[0] if rows else {}) if key != "title"]
+    wanted = sort.strip().lower().replace("-", "_")
+    key = short.get(wanted, wanted)
+    if rows and key not in known:
+        raise UnknownNameError("column", sort, [*short, *known], list_all=True)
+    if key == "id":
+        return sorted(rows, key=lambda row: row["id"])
+    return sorted(rows, key=lambda row: (row[key] is None, -(row[key] or 0), row["id"]))
+
+
 def matching(rows: Rows, search: str | None) -> Rows:
     """Return the rows whose id or title has a text, whatever its case; all rows for None."""
     text = (search or "").lower()
@@ -59,7 +93,14 @@ def matching(rows: Rows, search: str | None) -> Rows:
 
 
 def print_list(
-    kind: Kind, groups: list[tuple[str, str]], table: Table, notes: list[str], search: str | None, verbosity: int
+    kind: Kind,
+    groups: list[tuple[str, str]],
+    table: Table,
+    notes: list[str],
+    search: str | None,
+    verbosity: int,
+    *,
+    sort: str | None = None,
 ) -> None:
     """Print what is known of a kind: names in groups, or the table of figures.
 
@@ -70,6 +111,7 @@ def print_list(
         notes: sentences that come last.
         search: the text that all names have: the table is shown where it fits on a screen.
         verbosity: above 0, the table is shown in any case.
+        sort: the column that the rows are sorted by: the table is shown, in that order.
     """
     one, several = _NOUNS[kind]
     head = f"{len(groups):,} {one if len(groups) == 1 else several}"
@@ -77,7 +119,7 @@ def print_list(
     for group, name in groups:
         by_group.setdefault(group, []).append(name.replace(" ", NO_BREAK))
     names = tuple((group, ", ".join(by_group[group])) for group in sorted(by_group, key=str.lower))
-    short = search is not None and len(table.rows) <= _FITTING
+    short = sort is not None or (search is not None and len(table.rows) <= _FITTING)
     more = [] if short else [f"Figures: -v{'' if search else ' or --search TEXT'}"]
     answer = Answer(
         title=head if search is None else f"{head} with {search!r} in the name",

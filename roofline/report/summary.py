@@ -97,12 +97,15 @@ def sizes_of_parallelism(result: Described) -> list[str]:
 
 
 def format_count(value: float, digits: int = 4) -> str:
-    """A number of parameters as text, with the suffix B or M.
+    """A number of parameters as text, with the suffix T, B or M.
 
-    >>> format_count(8030261248), format_count(124439808), format_count(235741434880, 3)
-    ('8.03 B', '124.4 M', '236 B')
+    >>> format_count(8030261248), format_count(124439808), format_count(999885952, 3), format_count(1026408209408, 3)
+    ('8.03 B', '124.4 M', '1 B', '1.03 T')
     """
-    return f"{value / 1e9:.{digits}g} B" if value >= 1e9 else f"{value / 1e6:.{digits}g} M"
+    for scale, suffix in ((1e12, "T"), (1e9, "B")):
+        if float(text := f"{value / scale:.{digits}g}") >= 1:
+            return f"{text} {suffix}"
+    return f"{value / 1e6:.{digits}g} M"
 
 
 def verdict(result: Analysis) -> str:

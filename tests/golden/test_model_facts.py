@@ -11,7 +11,7 @@ import pytest
 import roofline
 from roofline.blocks.model import Model
 from roofline.graph.build import CANONICAL, Graph, build
-from roofline.predict.parameters import TWO_BYTES, count_parameters, inside, kv_bytes_per_token
+from roofline.predict.parameters import TWO_BYTES, count_parameters, inside, kv_bytes_per_token, state_bytes_per_sequence
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.library import shipped
@@ -29,8 +29,16 @@ def fact(facts: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_most_models_have_facts(facts: dict[str, Any]) -> None:
-    """The tests below are about something: most of the shipped models are among the facts."""
-    assert len(set(MODELS) & set(facts)) > len(MODELS) / 2
+    """The tests below are about something; totals of the others are in `test_shipped_totals.py`."""
+    assert len(set(MODELS) & set(facts)) >= 40
+
+
+def of_attention_alone(name: str) -> Model:
+    """The model, unless some of its layers are recurrent: kinds and FLOP of those are in `test_recurrent_facts.py`."""
+    model = roofline.load_model(name)
+    if state_bytes_per_sequence(model):
+        pytest.skip(f"{name} has recurrent layers: see test_recurrent_facts.py")
+    return model
 
 
 # Parameters
@@ -91,7 +99,7 @@ def _of_each_type(model: Model) -> dict[str, Counter[str]]:
 @each_model
 def test_parameters_layer_by_layer(name: str, facts: dict[str, Any]) -> None:
     """Each layer has as many parameters as the module's, in all and by kind."""
-    groups, model = fact(facts, name)["per_layer_params"], roofline.load_model(name)
+    groups, model = fact(facts, name)["per_layer_params"], of_attention_alone(name)
     by_type = _of_each_type(model)
     layers = [by_type[layer_type] for layer_type in model.layer_sequence]
     assert sum(group["n"] for group in groups) == len(layers)
@@ -164,6 +172,10 @@ def _by_kind(model: Model, graph: Graph) -> Counter[str]:
     return found
 
 
+EVERY_EXPERT = {"llama-4-scout": 16}
+"""Models of which transformers multiplies each token by every expert and drops what was not chosen; by number of experts."""
+
+
 @each_model
 def test_flop_of_pytorch(name: str, facts: dict[str, Any]) -> None:
     """Prefill and decode to the last FLOP, in all and by kind.
@@ -171,7 +183,7 @@ def test_flop_of_pytorch(name: str, facts: dict[str, Any]) -> None:
     The counter sees whole products: no mask is discounted, logits are computed at every position, and MLA expands the
     latents of the whole cache at every step (transformers does; engines absorb), so those are the conventions here.
     """
-    model, cases = roofline.load_model(name), fact(facts, name)["flops"]
+    model, cases = of_attention_alone(name), fact(facts, name)["flops"]
     if not cases:
         pytest.skip(f"no case of {name} was counted")
     conventions = Conventions(mask="full", logits="all", mla="expand")
@@ -179,7 +191,8 @@ def test_flop_of_pytorch(name: str, facts: dict[str, Any]) -> None:
         batch, new, cached = case["batch"], case["new_tokens"], case["ctx_before"]
         step = decode(batch, cached) if new == 1 else prefill(batch, new)
         found = _by_kind(model, build(model, Deployment(conventions=conventions), TWO_BYTES, step))
-        assert found == case["by_kind"], case["case"]
+        found["experts"] *= EVERY_EXPERT.get(name, 1)
+        assert +found == case["by_kind"], case["case"]
         assert found.total() == case["total_flops"], case["case"]
 
 

@@ -107,7 +107,21 @@ def test_a_stage_sends_its_part_of_the_stream() -> None:
         assert operator.cost().link_bytes == BATCH * WIDTH * 2 / part
 
 
-@pytest.mark.parametrize("name", [name for name in ids("models") if name != "falcon-7b"])
+TWO_BRANCHES = "gemma-4-26b-a4b"
+
+
+def test_two_branches_share_a_gather() -> None:
+    """Gemma 4's MLP and experts are summed apart, each before a norm of its own: two all-reduces per layer.
+
+    Divided, each is scattered, and what both become is gathered once: half an all-reduce less, on two devices a quarter of what
+    the MLP and the experts send. An all-reduce of two devices sends as many bytes as it sums.
+    """
+    whole, divided = (on_dgx(TWO_BRANCHES, tp=2, sequence_parallel=on) for on in (None, True))
+    for tokens, before, after in zip((BATCH * PROMPT, BATCH), whole.phases, divided.phases, strict=True):
+        assert before.cost.link_bytes - after.cost.link_bytes == pytest.approx(30 * tokens * 2816 * 2 / 2)
+
+
+@pytest.mark.parametrize("name", [name for name in ids("models") if name not in ("falcon-7b", TWO_BRANCHES)])
 def test_every_model_can_be_divided(name: str) -> None:
     """Norms before, after or on both sides of blocks, dense, experts, several streams: as much is sent, less is moved."""
     whole, divided = (on_dgx(name, tp=2, sequence_parallel=on) for on in (None, True))

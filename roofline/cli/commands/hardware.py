@@ -10,7 +10,7 @@ import typer
 
 from roofline import formatting
 from roofline.cli.help import OUTPUT
-from roofline.cli.library import SearchOption, check_files, matching, print_list, shadowing, show_as
+from roofline.cli.library import SearchOption, SortOption, check_files, matching, ordered, print_list, shadowing, show_as
 from roofline.cli.options import complete_hardware, takes
 from roofline.cli.output import Output, Result, Rows, by_name
 from roofline.cli.tables import print_answer
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LARGE = 10
 """Accelerators of a vendor from which on they are listed by architecture."""
+_COLUMNS = {"16bit": "peak_flops_16bit", "fp8": "peak_flops_fp8", "memory": "memory_bytes", "ridge": "ridge_point"}
+"""Short names of columns to sort by."""
 
 
 def register(app: typer.Typer) -> None:
@@ -38,14 +40,17 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="hardware")
 
 
-def list_hardware(search: SearchOption = None, *, out: Output) -> None:
+def list_hardware(search: SearchOption = None, sort: SortOption = None, *, out: Output) -> None:
     """List accelerators and nodes with their main specifications."""
     from roofline.cli.library import hardware_rows
 
     rows, inputs = hardware_rows()
-    rows = matching(rows, search)
+    rows = matching(ordered(rows, sort, _COLUMNS), search)
     document = {**envelope(by_name(inputs)), "hardware": rows}
-    screen = lambda: print_list("hardware", _groups(rows), _list_table(rows), shadowing(inputs), search, out.verbosity)  # noqa: E731
+
+    def screen() -> None:
+        print_list("hardware", _groups(rows), _list_table(rows), shadowing(inputs), search, out.verbosity, sort=sort)
+
     out.emit(Result(document, lambda: rows, screen))
 
 

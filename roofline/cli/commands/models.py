@@ -10,7 +10,7 @@ import typer
 
 from roofline import formatting
 from roofline.cli.help import OUTPUT
-from roofline.cli.library import SearchOption, check_files, matching, print_list, shadowing, show_as
+from roofline.cli.library import SearchOption, SortOption, check_files, matching, ordered, print_list, shadowing, show_as
 from roofline.cli.options import Options, model_argument, takes
 from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
 from roofline.cli.tables import print_answer
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from roofline.blocks.model import Model
     from roofline.predict.parameters import LayerKind, Parameters, Part
 
+_COLUMNS = {"context": "context_length", "kv": "kv_bytes_per_token", "state": "state_bytes_per_sequence"}
+"""Short names of columns to sort by."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
@@ -35,14 +38,17 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="models")
 
 
-def list_models(search: SearchOption = None, *, out: Output) -> None:
+def list_models(search: SearchOption = None, sort: SortOption = None, *, out: Output) -> None:
     """List models with their sizes."""
     from roofline.cli.library import model_rows
 
     rows, inputs = model_rows()
-    rows = matching(rows, search)
+    rows = matching(ordered(rows, sort, _COLUMNS), search)
     document = {**envelope(by_name(inputs)), "models": rows}
-    screen = lambda: print_list("models", _groups(rows), _list_table(rows), shadowing(inputs), search, out.verbosity)  # noqa: E731
+
+    def screen() -> None:
+        print_list("models", _groups(rows), _list_table(rows), shadowing(inputs), search, out.verbosity, sort=sort)
+
     out.emit(Result(document, lambda: rows, screen))
 
 

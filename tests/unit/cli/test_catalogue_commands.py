@@ -74,6 +74,27 @@ def test_show_model_draws_its_layers(run: Run) -> None:
     assert shares["experts"] == pytest.approx(32 * 8 * 3 * 4096 * 14336 / 46_702_792_704)
 
 
+def test_list_sorted(run: Run) -> None:
+    """--sort puts the largest first, on the screen and in JSON; a column is a key of the JSON, or short for one."""
+    rows = json.loads(run("models", "list", "--search", "qwen2.5", "--sort", "parameters", "--json").out)["models"]
+    sizes = ["72b", "32b", "14b", "7b", "3b", "1.5b", "0.5b"]
+    assert [row["id"] for row in rows] == [f"qwen2.5-{size}" for size in sizes]
+    screen = run("models", "list", "--search", "qwen2.5", "--sort", "parameters").out
+    assert re.findall(r"^  qwen2\.5-(\S+)", screen, re.MULTILINE) == sizes
+    by_memory = json.loads(run("hardware", "list", "--sort", "memory", "--json").out)["hardware"]
+    assert [row["memory_bytes"] for row in by_memory] == sorted((row["memory_bytes"] for row in by_memory), reverse=True)
+    by_peak = json.loads(run("hardware", "list", "--sort", "fp8", "--json").out)["hardware"]
+    assert by_peak[0]["peak_flops_fp8"] is not None
+    assert by_peak[-1]["peak_flops_fp8"] is None  # without the figure last
+
+
+def test_an_unknown_column(run: Run) -> None:
+    """One error, with what there is."""
+    result = run("models", "list", "--sort", "size")
+    assert result.code == 2
+    assert "unknown column 'size'. Did you mean hidden_size? Known: context, kv, state, id, parameters," in result.err
+
+
 def test_capacity_as_it_is_sold(run: Run) -> None:
     """Apple sells powers of two; cards are sold in decimal."""
     assert re.search(r"memory, as sold +128 GiB ", run("hardware", "show", "apple-m4-max").out)
