@@ -88,7 +88,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3, "num_attention_heads": 4, "patch_size": 7,
             "pos_emb_height": 5, "pos_emb_width": 6, "merge_kernel_size": [2, 3],
         },
-        {},
+        {"projection_hidden_size": 96},
     ),
 }  # fmt: skip
 
@@ -191,3 +191,52 @@ def test_weights_of_a_tower_are_in_memory() -> None:
     assert whole.decode.bytes.weights == whole.memory.weights_bytes + row
     stages = prepare("gemma-3-12b", "h100-sxm", pp=2).memory.stages
     assert [stage.tower_bytes for stage in stages] == [2 * parameters, 0]
+
+
+def _mutants(section: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The section with one key removed, doubled, null, a text or a list, by what was done."""
+    mutants = {}
+    for key, value in section.items():
+        others = {name: one for name, one in section.items() if name != key}
+        mutants[f"{key} removed"] = others
+        changed: list[Any] = [None, str(value), "wide", [value, value]]
+        if isinstance(value, bool):
+            changed.append(not value)
+        elif isinstance(value, (int, float)):
+            changed += [value * 2, -value, 0, value + 0.5]
+        mutants |= {f"{key}: {other!r:.40}": {**others, key: other} for other in changed}
+    return mutants
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case", CASES)
+def test_no_mutant_is_counted_wrongly(case: str) -> None:
+    """With any key of the tower or around it changed, it is counted as transformers counts it, or left out and named."""
+    torch = pytest.importorskip("torch", reason="transformers builds its classes with PyTorch")
+    transformers = pytest.importorskip("transformers", reason="its classes are the reference")
+    model_type, vision, more = CASES[case]
+    if model_type not in transformers.CONFIG_MAPPING:
+        pytest.skip(f"this version of transformers has no {model_type}")
+    kind = transformers.CONFIG_MAPPING[model_type]
+    listed = {what: (mutant, more) for what, mutant in _mutants(vision).items()}
+    listed |= {f"outer {what}": (vision, mutant) for what, mutant in _mutants(more).items()}
+    compared, wrong = 0, []
+    for what, (inner, outer) in listed.items():
+        hidden = kind().get_text_config().hidden_size
+        counted = _counted(model_type, {"model_type": model_type, "vision_config": inner, **outer}, hidden)
+        if counted is None:
+            continue
+        try:
+            with torch.device("meta"):
+                config = kind(vision_config=dict(inner), **outer)
+                model = transformers.AutoModelForImageTextToText.from_config(config)
+        except Exception:  # noqa: BLE001 - whatever the library raises, there is no such model
+            wrong.append(f"{what}: counted, and transformers refuses it")
+            continue
+        compared += 1
+        language = ("language_model", "text_model", "lm_head")
+        expected = sum(one.numel() for name, one in model.named_parameters() if not any(word in name for word in language))
+        if counted.encoder + counted.projector != expected:
+            wrong.append(f"{what}: {counted.encoder + counted.projector:,}, not {expected:,}")
+    assert not wrong, "\n".join(wrong)
+    assert compared

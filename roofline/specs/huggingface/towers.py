@@ -9,7 +9,7 @@ InternVL in its own layout, the checkpoints of OpenGVLab.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,12 +56,66 @@ def tower(model_type: str, vision: Config, whole: Config, hidden_size: int) -> T
         hidden_size: width of the language model.
     """
     count = _TOWERS.get(model_type)
-    if count is None:
+    if count is None or not (_well_formed(vision.data) and _well_formed(whole.data, _AROUND)):
         return None
     try:
         return count(_Sizes(vision, whole, hidden_size))
     except SpecError:  # a tower that is not counted is named in the answer, and does not refuse the language model
         return None
+
+
+# Keys of towers whose values have one form, also where no count depends on them: another one is no such tower.
+_COUNTS = (
+    "num_attention_heads", "num_heads", "vt_num_attention_heads", "num_channels", "in_channels", "in_chans", "head_dim",
+    "projection_dim", "spatial_merge_size", "downsample_factor", "scale_factor", "alignment_intermediate_size",
+    "projection_hidden_size",
+)  # fmt: skip
+_SIDES = ("image_size", "patch_size")
+_SWITCHES = (
+    "standardize", "vision_use_head", "attention_bias", "qkv_bias", "use_qk_norm", "qk_normalization",
+    "multimodal_projector_bias",
+)  # fmt: skip
+_SHARES = ("pixel_shuffle_ratio", "downsample_ratio")
+_LISTS = ("deepstack_visual_indexes",)
+_AROUND = (
+    "multimodal_projector_bias", "spatial_merge_size", "downsample_factor", "scale_factor", "alignment_intermediate_size",
+    "downsample_ratio", "vision_feature_layer",
+)  # fmt: skip
+
+
+def _well_formed(section: Mapping[str, Any], keys: Collection[str] | None = None) -> bool:
+    """Whether the values of a section have the types that its keys have; null is none of them.
+
+    Args:
+        section: `vision_config`, or the config around it.
+        keys: looked at; None: all.
+    """
+    return all(_has_form(key, value) for key, value in section.items() if keys is None or key in keys)
+
+
+def _has_form(key: str, value: Any) -> bool:
+    if key in _COUNTS:
+        return _is_count(value)
+    if key in _SIDES:
+        sides = value if isinstance(value, list) else [value]
+        return 1 <= len(sides) <= 2 and all(map(_is_count, sides))
+    if key in _SWITCHES:
+        return isinstance(value, bool)
+    if key in _SHARES:
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    if key in _LISTS:
+        return isinstance(value, list) and all(_is_index(one) for one in value)
+    if key == "vision_feature_layer":
+        return _is_index(value, -1000) or (isinstance(value, list) and all(_is_index(one, -1000) for one in value))
+    return key not in ("model_type", "norm_type") or isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_index(value, 1)
+
+
+def _is_index(value: Any, low: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value < 2**31
 
 
 def _linear(inputs: int, outputs: int, *, bias: bool = True) -> int:
@@ -110,8 +164,9 @@ def _pixtral(sizes: _Sizes) -> int:
     vision = sizes.vision
     width = vision.whole("hidden_size")
     heads = vision.whole("num_attention_heads")
-    inner = vision.whole("head_dim", default=width // heads) * heads
-    layer = 4 * width * inner + 3 * width * vision.whole("intermediate_size") + 2 * width
+    if vision.whole("head_dim", default=width // heads) * heads != width:
+        vision.refuse("head_dim", "the class has heads that divide hidden_size, whatever this says")
+    layer = 4 * width * width + 3 * width * vision.whole("intermediate_size") + 2 * width
     return int(_patches(vision, width, bias=False) + width + vision.whole("num_hidden_layers") * layer)
 
 
@@ -160,6 +215,7 @@ def _work(sizes: _Sizes, tokens: int, *products: Product, rows: int = 0) -> dict
 
 
 def _gemma3(sizes: _Sizes) -> Tower:
+    sizes.vision.choice("model_type", of=("siglip_vision_model",), default=None)
     width, tokens = sizes.vision.whole("hidden_size"), sizes.whole.whole("mm_tokens_per_image", default=256)
     work = _work(sizes, tokens, ("projector", tokens, width, sizes.hidden_size))
     return Tower(_siglip(sizes, head=True), width * sizes.hidden_size + width, work)
@@ -220,6 +276,8 @@ def _qwen3_vl(sizes: _Sizes) -> Tower:
     width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
     layer = 4 * _linear(width, width) + _mlp(width, vision.whole("intermediate_size")) + 2 * _norm(width)
     merged = width * vision.whole("spatial_merge_size") ** 2
+    if not vision.has("deepstack_visual_indexes") and sizes.whole.data.get("model_type", "").startswith("qwen3_vl"):
+        vision.refuse("deepstack_visual_indexes", "is missing: the class has three layers there, and Qwen3.5 none")
     deep = len(_listed(vision, "deepstack_visual_indexes"))
     projector = _norm(width) + deep * _norm(merged) + (1 + deep) * (_linear(merged, merged) + _linear(merged, out))
     ends = _patches(vision, width, bias=True, frames=True) + vision.whole("num_position_embeddings") * width
@@ -241,6 +299,8 @@ def _llama4(sizes: _Sizes) -> Tower:
     vision = sizes.vision
     width, inner = vision.whole("hidden_size"), vision.whole("intermediate_size")
     ends = width + (sizes.grid() + 1) * width + _patches(vision, width, bias=False) + 2 * _norm(width)
+    if not vision.whole("projector_input_dim") == vision.whole("projector_output_dim") == vision.whole("vision_output_dim"):
+        vision.refuse("projector_input_dim", "the widths of the adapter differ, and its second matrix has one width")
     adapter = inner * vision.whole("projector_input_dim") + vision.whole("projector_input_dim") * vision.whole(
         "projector_output_dim"
     )
@@ -306,6 +366,8 @@ def _internvl(sizes: _Sizes) -> Tower:
     patches = _linear(vision.whole("num_channels", default=3) * rows * columns, width)
     ends = width + (_grid_of_sides(vision) + 1) * width + patches
     ratio = sizes.whole.fraction("downsample_ratio", default=0.5)
+    if not (1 / ratio).is_integer():
+        sizes.whole.refuse("downsample_ratio", "puts no whole number of patches together")
     merged, text = round(width / ratio**2), sizes.hidden_size
     projector = _norm(merged) + _linear(merged, text) + _linear(text, text)
     tokens = _shuffled(sizes, ratio)
@@ -346,7 +408,11 @@ def _kimi(sizes: _Sizes) -> Tower:
     ends = _patches(vision, width, bias=True) + grid * width + _norm(width)
     rows, columns = _pair(vision, "merge_kernel_size")
     merged = width * rows * columns
-    normed = sizes.whole.whole("projection_hidden_size", default=vision.whole("mm_hidden_size", default=width))
+    normed = sizes.whole.whole("projection_hidden_size", default=None) or vision.whole("mm_hidden_size", default=None)
+    if normed is None:
+        if sizes.whole.data.get("model_type") != "kimi_vl":
+            vision.refuse("mm_hidden_size", "is missing: the class has 1152 there, whatever the tower's width")
+        normed = width
     projector = _norm(normed) + _linear(merged, merged) + _linear(merged, sizes.hidden_size)
     return Tower(ends + vision.whole("num_hidden_layers", "vt_num_hidden_layers") * layer, projector)
 
