@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofline.errors import SpecError
 from roofline.specs.gguf.architectures import ARCHITECTURES
-from roofline.specs.huggingface.families import families
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.document import parse_json
+from roofline.specs.huggingface.families import by_architecture, families
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.multimodal import WRAPPERS
 from roofline.specs.huggingface.towers import senses_of
@@ -17,6 +20,76 @@ WRAPPERS_BEGIN, WRAPPERS_END = "<!-- multimodal: written by docs/build_families.
 GGUF_BEGIN, GGUF_END = "<!-- architectures: written by docs/build_families.py -->", "<!-- end of architectures -->"
 
 
+COVERAGE_BEGIN, COVERAGE_END = "<!-- coverage: written by docs/build_families.py -->", "<!-- end of coverage -->"
+LISTS = PAGE.parent / "coverage"
+# Classes of language models that are not read, and why. Those of a family that refuses its configs say so themselves.
+_OWN = "layers of its own, which are not modeled"
+NOT_READ = {
+    "AliceAIForCausalLM": "mixes the outputs of earlier blocks by attention (AttnRes)",
+    "BailingMoeV2_5ForCausalLM": "another linear attention beside latent attention",
+    "BeamForCausalLM": _OWN,
+    "DomynEdgeForCausalLM": "a norm of queries without a weight beside one of keys with one",
+    "DoryForCausalLM": "a recurrent depth: layers that are run several times",
+    "Glm5NextForCausalLM": _OWN,
+    "HCXVisionV2ForCausalLM": "multimodal: a `text_config` of a known type is read, its tower is not",
+    "HYV4ForCausalLM": _OWN,
+    "HrmTextForCausalLM": _OWN,
+    "IQuestLoopCoderForCausalLM": "the stack of layers is run several times, with caches of each",
+    "InklingForCausalLM": _OWN,
+    "InklingForConditionalGeneration": _OWN,
+    "K2HorizonForCausalLM": _OWN,
+    "LongcatFlashNgramForCausalLM": "embeddings of n-grams",
+    "MiniMaxM3SparseForCausalLM": "grouped-query attention to blocks of keys that an indexer chooses",
+    "MuseGlimmerForCausalLM": _OWN,
+    "NemotronHPuzzleForCausalLM": "layers that differ one by one (`block_configs`)",
+    "PanguProMoEV2ForCausalLM": "attention sinks that are keys and values of their own",
+    "Plamo3ForCausalLM": "what published configs say of their windows is not known",
+    "Qwen4ExpForCausalLM": _OWN,
+    "Step3TextForCausalLM": "queries from factors of their own (multi-matrix factorization attention)",
+    "Step5ForCausalLM": _OWN,
+}
+
+
+def coverage() -> list[str]:
+    """How many of the text architectures of vLLM and of transformers are read, and why the others are not."""
+    classes = by_architecture()
+    reads = {name for name, entry in classes.items() if not _refuses(entry)}
+    listed = (LISTS / "vllm-0.33-text.txt").read_text(encoding="utf-8").split()
+    missing = [name for name in listed if name not in reads]
+    types = [line.split()[0] for line in (LISTS / "transformers-5.23-causal.txt").read_text(encoding="utf-8").splitlines()]
+    known = {name for name, entry in families().items() if not _refuses(entry)}
+    causal = [name for name in types if name in known or f"{name}_text" in known]
+    lines = [
+        "",
+        f"Of the {len(listed)} classes that vLLM 0.33 lists as text generation models {len(listed) - len(missing)} are read.",
+        f"Of the {len(types)} model types that transformers 5.23 has a causal language model for {len(causal)} are read.",
+        "Many of the latter are encoders that can be run as decoders (BERT, BART and their like), which are not read.",
+        "",
+        "| class of vLLM 0.33 that is not read | why |",
+        "|---|---|",
+    ]
+    for name in sorted(missing, key=str.lower):
+        entry = classes.get(name)
+        lines.append(f"| {name} | {NOT_READ[name] if entry is None else _reason(entry)} |")
+    rest = ", ".join(f"`{name}`" for name in sorted(set(types) - set(causal)))
+    return [*lines, "", f"Model types of transformers 5.23 that are not read: {rest}.", ""]
+
+
+def _refuses(entry: Family) -> bool:
+    return entry.read.__module__.endswith(".refused")
+
+
+def _reason(entry: Family) -> str:
+    """Why a family's configs are refused, in its own words."""
+    config = Config(parse_json(f'{{"model_type": "{entry.name}"}}', "config.json"), {"model_type": entry.name})
+    try:
+        entry.read(config)
+    except SpecError as error:
+        return str(error).partition("model_type: ")[2]
+    message = f"{entry.name} is read"
+    raise AssertionError(message)
+
+
 def rows() -> list[str]:
     """A row a reader: what it reads, and where it is said what the keys mean."""
     readers: dict[str, Family] = {entry.name: entry for entry in families().values()}
@@ -24,7 +97,7 @@ def rows() -> list[str]:
     for name in sorted(readers, key=str.lower):
         entry = readers[name]
         types = ", ".join(f"`{one}`" for one in sorted(entry.model_types, key=str.lower))
-        refused = " (refused)" if entry.read.__module__.endswith(".refused") else ""
+        refused = " (refused)" if _refuses(entry) else ""
         found.append(f"| {types}{refused} | {', '.join(entry.architectures)} | [{name}]({entry.source}) |")
     return found
 
@@ -49,6 +122,7 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     for begin, end, lines in (
         (BEGIN, END, rows()),
+        (COVERAGE_BEGIN, COVERAGE_END, coverage()),
         (WRAPPERS_BEGIN, WRAPPERS_END, multimodal_rows()),
         (GGUF_BEGIN, GGUF_END, architectures()),
     ):

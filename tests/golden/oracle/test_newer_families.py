@@ -72,6 +72,9 @@ def _bases() -> dict[str, Config]:
         "mistral4": {**latent, **ROUTED, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1},
         "minicpm3": {key: value for key, value in latent.items() if key != "v_head_dim"},
         "hy_v3": {**BASE, **WIDE, **EXPERTS, "num_shared_experts": 2},
+        "flint": {**BASE, **WIDE, **EXPERTS, **WINDOW, "num_hidden_layers": 7, "shared_expert_intermediate_size": 56},
+        "kolibri1": {**BASE, **WIDE, **EXPERTS, **WINDOW, "num_hidden_layers": 6, "shared_expert_intermediate_size": 56},
+        "vaultgemma": {**BASE, **WIDE, **WINDOW, "attention_bias": False},
         "lfm2": {
             **without_dim, "conv_L_cache": 3, "conv_bias": False, "block_multiple_of": 16, "full_attn_idxs": [1, 4],
             "block_ffn_dim_multiplier": 1.5, "block_auto_adjust_ff_dim": True,
@@ -126,6 +129,9 @@ CHANGES: dict[str, tuple[Config, ...]] = {
     "youtu": (BIASED, {"q_lora_rank": None}, {"tie_word_embeddings": True}),
     "mistral4": ({"q_lora_rank": None}, {"first_k_dense_replace": 0}, BIASED),
     "minicpm3": ({"v_head_dim": 10}, {"q_lora_rank": None, "tie_word_embeddings": True}),
+    "flint": (BIASED, {"mlp_only_layers": [2], "decoder_sparse_step": 2}, {"layer_types": [SLIDE, FULL] * 3 + [FULL]}),
+    "kolibri1": ({"layer_types": [SLIDE, FULL] * 3}, {"tie_word_embeddings": True}),
+    "vaultgemma": (BIASED, {"layer_types": [FULL, SLIDE, SLIDE, SLIDE, FULL]}),
     "lfm2": (
         {"block_auto_adjust_ff_dim": False, "conv_bias": True},
         {"layer_types": ["conv", FULL, "conv", FULL, FULL], "tie_word_embeddings": True},

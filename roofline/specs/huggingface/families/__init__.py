@@ -32,10 +32,10 @@ from roofline.specs.huggingface.families.deepseek import (
 from roofline.specs.huggingface.families.deepseek_v4 import deepseek_v4
 from roofline.specs.huggingface.families.dots1 import dots1
 from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe, ernie4_5_vl_moe
-from roofline.specs.huggingface.families.exaone4 import exaone, exaone4, exaone_moe
+from roofline.specs.huggingface.families.exaone4 import exaone, exaone4, exaone_moe, kolibri1
 from roofline.specs.huggingface.families.falcon import falcon
 from roofline.specs.huggingface.families.falcon_h1 import falcon_h1
-from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3, rnj1
+from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3, rnj1, vaultgemma
 from roofline.specs.huggingface.families.gemma4 import gemma4
 from roofline.specs.huggingface.families.glm import (
     chatglm,
@@ -94,7 +94,7 @@ from roofline.specs.huggingface.families.olmo import flex_olmo, olmo, olmo2, olm
 from roofline.specs.huggingface.families.opt import opt
 from roofline.specs.huggingface.families.phi import phi, phi3, phimoe
 from roofline.specs.huggingface.families.qwen2 import mimo, qwen2, qwen2_moe, qwen2_vl
-from roofline.specs.huggingface.families.qwen3 import mellum, qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
+from roofline.specs.huggingface.families.qwen3 import flint, mellum, qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
 from roofline.specs.huggingface.families.qwen3_next import qwen3_5, qwen3_5_moe, qwen3_next
 from roofline.specs.huggingface.families.refused import (
     gemma3n,
@@ -114,16 +114,16 @@ FAMILIES: Registry[Family] = Registry(
         afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bailing_moe, bamba, bloom, chatglm, cohere, cohere2,
         cohere2_moe, cosmos3_edge, cwm, dbrx, deepseek, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32,
         deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
-        falcon_mamba, flex_olmo, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
+        falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
         glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
         granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3,
-        hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, laguna, lfm2, lfm2_moe, lfm3, llama,
-        llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
+        hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, kolibri1, laguna, lfm2, lfm2_moe, lfm3,
+        llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
         ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo,
         olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_ultra_moe, param2moe, phi, phi3, phi3small,
         phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl,
         qwen3_vl_moe, rnj1, sarvam_mla, seed_oss, smollm3, solar, solar_open, stablelm, starcoder2, step1, step3, step3p5,
-        telechat2, teleflm, youtu, zamba2,
+        telechat2, teleflm, vaultgemma, youtu, zamba2,
     ),
     group="roofline.families",
     accepts=Family,

@@ -117,3 +117,27 @@ def exaone(config: Config) -> Draft:
         gated_mlp(config.whole("intermediate_size"), bias=mlp_bias),
     )
     return Draft([layer] * config.whole("num_layers", "num_hidden_layers"), model_keys(config))
+
+
+@family("kolibri1", architectures=("Kolibri1ForCausalLM",), source=transformers("kolibri1"))
+def kolibri1(config: Config) -> Draft:
+    """Reads `kolibri1` configs: EXAONE 4's attention, norms before and after each block, experts beside a shared one."""
+    count = layers_of(config)
+    n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
+    keys = model_keys(config)
+    width = window_width(config, keys["max_position_embeddings"])
+    hybrid = config.data.get("sliding_window") is not None
+    kinds = attention_kinds(config, count, (FULL, SLIDING), lambda index: SLIDING if (index + 1) % 5 else FULL)
+    config.off("attention_bias", "use_sliding_window")
+    config.harmless("intermediate_size")
+    mixers = {
+        kind: gqa(
+            n_q, n_kv, head_dim, **window_key(kind, width), rotary_dim=0 if hybrid and kind == FULL else None, qk_norm="head"
+        )
+        for kind in set(kinds)
+    }
+    experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
+    shared = config.whole("shared_expert_intermediate_size")
+    sparse = moe(experts, top_k, config.whole("moe_intermediate_size"), shared_intermediate_size=shared)
+    layers = by_kind_and_block(kinds, [SPARSE] * count, mixers, {SPARSE: sparse}, norms="both")
+    return Draft(layers, {**keys, **correction_biases(layers)})

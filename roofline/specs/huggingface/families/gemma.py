@@ -31,6 +31,14 @@ def gemma2(config: Config) -> Draft:
     return Draft(layers, model_keys(config, tie=True, positions=_unless_nested(config, 8192)))
 
 
+@family("vaultgemma", architectures=("VaultGemmaForCausalLM",), source=transformers("vaultgemma"))
+def vaultgemma(config: Config) -> Draft:
+    """Reads `vaultgemma` configs: Gemma 2 without the norms after the blocks."""
+    draft = gemma2.read(config)
+    layers = [Layer(layer.name, layer.mixer, layer.mlp) for layer in draft.layers]
+    return Draft(layers, draft.keys, draft.notes)
+
+
 @family("gemma3_text", architectures=("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"), source=transformers("gemma3"))
 def gemma3(config: Config) -> Draft:
     """Reads `gemma3_text` configs: Gemma 2 with norms of queries and keys; every sixth layer has full attention by default."""

@@ -11,6 +11,7 @@ from roofline.specs.huggingface.layer_types import (
     SLIDING,
     SPARSE,
     attention_kinds,
+    by_kind_and_block,
     dense_block,
     kinds_of_windows,
     layer_names,
@@ -96,3 +97,30 @@ def _sparse(config: Config, widths: list[int | None], blocks: list[str] | None =
         for name, mixer, block in zip(layer_names(kinds_of_windows(widths), blocks), mixers, blocks, strict=True)
     ]
     return Draft(layers, model_keys(config))
+
+
+@family("flint", architectures=("FlintForCausalLM",), source=transformers("flint"))
+def flint(config: Config) -> Draft:
+    """Reads `flint` configs: experts beside a shared one, sinks, and windows on most layers, which alone are rotated."""
+    count = layers_of(config)
+
+    def rule(index: int) -> str:
+        return FULL if index < 2 or index % 4 == 1 or index == count - 1 else SLIDING
+
+    kinds = attention_kinds(config, count, (FULL, SLIDING), rule)
+    dense_layers = set(config.indices("mlp_only_layers", count, default=[index for index in (0, 1) if index < count]))
+    step = config.whole("decoder_sparse_step", default=1)
+    blocks = [DENSE if index in dense_layers or (index + 1) % step else SPARSE for index in range(count)]
+    n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
+    biased = config.flag("attention_bias", default=False)
+
+    def mixer(kind: str) -> Section:
+        own = {"sliding_window": config.whole("sliding_window")} if kind == SLIDING else {"rotary_dim": 0}
+        return gqa(n_q, n_kv, head_dim, **own, qkv_bias=biased, o_bias=biased, qk_norm="head", sinks=True)
+
+    config.harmless("sliding_window")
+    experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
+    shared = config.whole("shared_expert_intermediate_size")
+    sparse = moe(experts, top_k, config.whole("moe_intermediate_size"), shared_intermediate_size=shared)
+    feeds = {DENSE: dense_block(config, blocks), SPARSE: sparse}
+    return Draft(by_kind_and_block(kinds, blocks, {kind: mixer(kind) for kind in set(kinds)}, feeds), model_keys(config))
