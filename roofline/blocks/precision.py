@@ -60,7 +60,7 @@ def resolve_precision(
         The formats, and the assumptions that led to them.
 
     Raises:
-        UnknownNameError: the hardware cannot multiply in the activation dtype that was given.
+        InputError, UnknownNameError: the hardware cannot multiply in the activation dtype that was given.
     """
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, engine, notes)
@@ -142,8 +142,11 @@ def _activations(
     model: Published, deployment: Deployment, multiplies: Container[str], weight: Format, notes: list[Assumption]
 ) -> Format:
     if (name := deployment.activation_dtype) is not None:
-        if name not in multiplies or name not in _FLOATS:
-            works = [dtype for dtype in _FLOATS if dtype in multiplies]
+        works = [dtype for dtype in _FLOATS if dtype in multiplies]
+        if name in _FLOATS and name not in works:
+            msg = f"activation dtype {name}: this hardware has no matrix units for it. Works here: {', '.join(works)}."
+            raise InputError(msg)
+        if name not in works:
             raise UnknownNameError("activation dtype for this hardware", name, works)
         notes.append(Assumption("activation_dtype", name, "given", ""))
         return FORMATS[name]

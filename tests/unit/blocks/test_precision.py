@@ -290,3 +290,9 @@ def test_exemption_from_nothing() -> None:
     """A layer of a model that is not quantised cannot be exempt."""
     with pytest.raises(ValidationError, match="not quantised"):
         _quantized("llama-3.1-8b", decoder=["attention"])
+
+
+def test_bf16_on_a_card_without_it() -> None:
+    """A T4 has no bf16: the error says why, and what it has."""
+    with pytest.raises(InputError, match=r"^activation dtype bf16: this hardware has no matrix units for it. Works here: fp32, fp16"):
+        roofline.analyze("llama-3.2-1b", "t4", activation_dtype="bf16")
