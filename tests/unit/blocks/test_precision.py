@@ -294,5 +294,7 @@ def test_exemption_from_nothing() -> None:
 
 def test_bf16_on_a_card_without_it() -> None:
     """A T4 has no bf16: the error says why, and what it has."""
-    with pytest.raises(InputError, match=r"^activation dtype bf16: this hardware has no matrix units for it. Works here: fp32, fp16"):
+    with pytest.raises(
+        InputError, match=r"^activation dtype bf16: this hardware has no matrix units for it. Works here: fp32, fp16"
+    ):
         roofline.analyze("llama-3.2-1b", "t4", activation_dtype="bf16")
