@@ -378,7 +378,10 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "mistral4": (_stacked("mlp.experts"), _EACH),
     "flint": ({**_SHARED_EXPERT, "attention.sinks": _bare("self_attn.softmax_offset")},),
     "vaultgemma": ({"norm.pre.before_mlp": "pre_feedforward_layernorm"},),
-    "kolibri1": (_GLM4_NORMS,),
+    "kolibri1": (
+        {"norm.both.after_mixer": "post_attn_norm", "norm.both.before_mlp": "post_attention_layernorm",
+         "norm.both.after_mlp": "post_ffn_norm"},
+    ),
     "falcon_h1": (
         {**_mamba("mamba"), "final_norm": "model.final_layernorm", "norm.pre.before_mlp": "pre_ff_layernorm",
          **_all("feed_forward.", mlp_gate="gate_proj", mlp_up="up_proj", mlp_down="down_proj")},

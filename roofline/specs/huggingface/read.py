@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from roofline.errors import UnknownNameError
+from roofline.errors import SpecError, UnknownNameError
 from roofline.specs.huggingface.config import ASSUMED, Config
 from roofline.specs.huggingface.document import Document, Place
 from roofline.specs.huggingface.draft import Draft
@@ -195,13 +196,49 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
         message = f"key {inner} is missing: a config of model_type {model_type} describes its language model there"
         raise document.error((*config.place, "model_type"), message)
     if model_type not in known:
-        hint = (
-            "Its keys may mean something else than those of other families. `--assume FAMILY` reads it as one of them, "
-            "at your own risk; or write the model as YAML (models/_template.yaml)."
-        )
-        raise document.error((*config.place, "model_type"), str(UnknownNameError("model_type", model_type, known, hint)))
+        raise document.error((*config.place, "model_type"), _unknown(model_type, config, known))
     _check_class(config, architectures, known[model_type])
     return known[model_type]
+
+
+# Keys left over, above which a family is no longer suggested.
+_FEW = 4
+# Families that many others are copies of, the plainest first: what one of them reads without a key left over is its shape.
+_USUAL = ("llama", "mistral", "mixtral", "qwen3_moe", "deepseek_v3")
+
+
+def _unknown(model_type: str, config: Config, known: dict[str, Family]) -> str:
+    """What to say of an unknown `model_type`: a name that is spelt alike, or the family whose keys the config has."""
+    own = (
+        "Its keys may mean something else than those of other families. `--assume FAMILY` reads it as one of them, "
+        "at your own risk; or write the model as YAML (models/_template.yaml)."
+    )
+    similar = difflib.get_close_matches(model_type, known, n=3, cutoff=0.75)
+    near = next((name for name in similar if _left_over(config, known[name]) == []), None)
+    if near is not None:
+        return f"unknown model_type {model_type!r}. Did you mean {near}? {own}"
+    fits = {name: left for name in _USUAL if (left := _left_over(config, known[name])) is not None}
+    if not fits:
+        return f"unknown model_type {model_type!r}. {own}"
+    best = min(fits, key=lambda name: len(fits[name]))
+    more = f" plus {', '.join(fits[best])}" if fits[best] else ""
+    return (
+        f"unknown model_type {model_type!r}. Its keys are those of {best}{more}: `--assume {best}` reads it as such, at your "
+        "own risk, since they may mean something else; or write the model as YAML (models/_template.yaml)."
+    )
+
+
+def _left_over(config: Config, family: Family) -> list[str] | None:
+    """Keys of a config that a family would refuse; None where it cannot read it, or more than a few are left."""
+    trial = Config(config.document, config.data, config.place, outer=config.outer, lenient=True)
+    try:
+        family.read(trial)
+        trial.harmless("architectures", "quantization_config")
+        trial.finish()
+    except SpecError:
+        return None
+    left = [reading.name.rpartition(".")[2] for reading in trial.readings if reading.why == ASSUMED]
+    return left if len(left) <= _FEW else None
 
 
 def _wrapped(model_type: str, config: Config) -> str | None:

@@ -72,6 +72,7 @@ _BUFFERS = re.compile(
 _WRITTEN: dict[str, tuple[tuple[str, str], ...]] = {
     "deepseek_v4": ((r"^model\.", ""), (r"^hc_head\.hc_", "hc_head_"), (r"^embed_tokens", "embed")),
     "hy_v3": ((r"mlp\.expert_bias", "mlp.gate.e_score_correction_bias"),),
+    "kolibri1": ((r"moe\.router\.expert_bias", "mlp.gate.e_score_correction_bias"),),
     "lfm2_moe": ((r"feed_forward\.expert_bias", "feed_forward.gate.e_score_correction_bias"),),
     "kimi_linear": ((r"block_sparse_moe\.(gate_proj|up_proj|down_proj)", r"mlp.\1"),),  # dense layers
 }

@@ -116,6 +116,39 @@ def test_unknown_type_names_the_nearest(write: Any) -> None:
     assert "--assume" in told
 
 
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        ({}, "Its keys are those of llama: `--assume llama`"),
+        ({"q_lora_rank": 128, "conv_width": 3}, "Its keys are those of llama plus q_lora_rank, conv_width: `--assume llama`"),
+        (
+            {
+                "num_experts": 8,
+                "num_experts_per_tok": 2,
+                "moe_intermediate_size": 96,
+                "head_dim": 128,
+                "decoder_sparse_step": 1,
+            },
+            "Its keys are those of qwen3_moe: `--assume qwen3_moe`",
+        ),
+    ],
+)
+def test_unknown_type_suggests_by_keys(write: Any, keys: dict[str, Any], hint: str) -> None:
+    """What its keys are like, and which are left over; never a name that is spelt alike and has other keys."""
+    for name in ("mystery", "bamba2"):
+        message = refusal(write(model_type=name, **keys))
+        assert hint in message
+        assert "Did you mean" not in message
+
+
+def test_unknown_type_of_other_keys(write: Any) -> None:
+    """Without a family that it is like, none is suggested."""
+    message = refusal(write(without=("hidden_size", "num_attention_heads"), model_type="glm5", d_model=64))
+    assert "Did you mean" not in message
+    assert "Its keys are those of" not in message
+    assert "--assume FAMILY" in message
+
+
 def test_the_class_stands_in_for_the_type(write: Any) -> None:
     """Without model_type the architecture tells; without both the config is refused."""
     assert count_parameters(load_model(write(without=("model_type",)))[0]).total == TOTAL
