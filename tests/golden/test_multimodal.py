@@ -39,7 +39,6 @@ UNREAD: dict[str, str] = {
     "InternS1ProForConditionalGeneration": "the model_type of its language model is not published with transformers or vLLM",
     "InternS2MobiusForConditionalGeneration": "a class of vLLM alone, whose config is not published",
     "KimiK3ForConditionalGeneration": "Kimi K3 is no family that is read",
-    "Lfm2VlForConditionalGeneration": "LFM2 is refused: short convolutions",
     "MiMoV2OmniForCausalLM": "MiMo-V2 Omni is no family that is read",
     "MiniMaxM3SparseForConditionalGeneration": "MiniMax-M3 is no family that is read",
     "Moondream3ForCausalLM": "Moondream 3 is no family that is read",
@@ -76,7 +75,8 @@ HF: dict[str, tuple[str, Keys, Keys]] = {
         for name in (
             "AriaForConditionalGeneration", "AudioFlamingo3ForConditionalGeneration", "Blip2ForConditionalGeneration",
             "Cohere2VisionForConditionalGeneration", "Exaone4_5_ForConditionalGeneration", "Gemma3ForConditionalGeneration",
-            "GlmAsrForConditionalGeneration", "Glm4vForConditionalGeneration", "GlmOcrForConditionalGeneration",
+            "GlmAsrForConditionalGeneration", "Lfm2VlForConditionalGeneration", "Glm4vForConditionalGeneration",
+            "GlmOcrForConditionalGeneration",
             "GraniteSpeechForConditionalGeneration", "GraniteSpeechPlusForConditionalGeneration",
             "InternVLForConditionalGeneration", "Idefics3ForConditionalGeneration",
             "MossTranscribeDiarizeForConditionalGeneration", "Llama4ForConditionalGeneration", "LlavaForConditionalGeneration",

@@ -14,7 +14,7 @@ from roofline.predict.request import prepare
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.document import Document, parse_json
 from roofline.specs.huggingface.read import Origin
-from roofline.specs.huggingface.towers import Tower, tower
+from roofline.specs.huggingface.towers import Tower, audio_tower, tower
 
 _SIGLIP = {
     "model_type": "siglip_vision_model", "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3,
@@ -51,7 +51,17 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "llava of several layers": ("llava", _CLIP, {"vision_feature_layer": [-1, -2], "multimodal_projector_bias": False}),
     "llava with pixtral": ("llava", _PIXTRAL, {}),
     "llava_next": ("llava_next", _CLIP, {}),
+    "llava_next_video": ("llava_next_video", _CLIP, {}),
     "llava_onevision": ("llava_onevision", _SIGLIP, {}),
+    "lighton_ocr": ("lighton_ocr", _PIXTRAL, {"spatial_merge_size": 3}),
+    "qianfan_ocr": (
+        "qianfan_ocr",
+        {
+            "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3, "num_attention_heads": 4,
+            "image_size": [42, 28], "patch_size": [7, 14], "attention_bias": True,
+        },
+        {"downsample_ratio": 0.5},
+    ),
     "mistral3": ("mistral3", _PIXTRAL, {"spatial_merge_size": 3, "multimodal_projector_bias": True}),
     "qwen2_vl": ("qwen2_vl", {**_QWEN, "embed_dim": 96, "hidden_size": 160, "mlp_ratio": 3}, {}),
     "qwen2_5_vl": ("qwen2_5_vl", {**_QWEN, "hidden_size": 96, "intermediate_size": 200, "out_hidden_size": 160}, {}),
@@ -128,10 +138,56 @@ def test_a_missing_number_leaves_the_tower_out(case: str) -> None:
         "deepstack_visual_indexes", "attention_bias", "use_qk_norm", "norm_type", "standardize", "pixel_shuffle_ratio",
     }  # fmt: skip
     for key in set(vision) - optional:
-        if model_type in ("mistral3", "llava") and key == "image_size" and vision["model_type"] == "pixtral":
+        if model_type in ("mistral3", "llava", "lighton_ocr") and key == "image_size" and vision["model_type"] == "pixtral":
             continue  # positions are rotated, not learned
         without = {name: value for name, value in vision.items() if name != key}
         assert _counted(model_type, {"vision_config": without, **more}, 64) is None, key
+
+
+# Type of the whole config, and its audio_config.
+_WHISPER: dict[str, Any] = {
+    "num_mel_bins": 20, "max_source_positions": 30, "d_model": 96, "encoder_layers": 3, "encoder_ffn_dim": 200,
+    "encoder_attention_heads": 4,
+}  # fmt: skip
+_NEW_NAMES: dict[str, Any] = {
+    "num_mel_bins": 20, "max_source_positions": 30, "hidden_size": 96, "num_hidden_layers": 3, "intermediate_size": 200,
+    "num_attention_heads": 4,
+}  # fmt: skip
+AUDIO = {"qwen2_audio": _WHISPER, "audioflamingo3": _NEW_NAMES, "voxtral": _NEW_NAMES}
+
+
+def _heard(model_type: str, audio: dict[str, Any], hidden_size: int) -> Tower | None:
+    config = {"model_type": model_type, "audio_config": audio}
+    document = Document("config.json", config, json.dumps(config, default=str))
+    return audio_tower(model_type, Config(document, audio, ("audio_config",)), hidden_size)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("model_type", AUDIO)
+def test_audio_against_transformers(model_type: str) -> None:
+    """Whisper's encoder and the projector: as the class has them, also with a key changed, or not counted."""
+    torch = pytest.importorskip("torch", reason="transformers builds its classes with PyTorch")
+    transformers = pytest.importorskip("transformers", reason="its classes are the reference")
+    kind = transformers.CONFIG_MAPPING[model_type]
+    names = {one for one in dir(transformers) if one.endswith("ForConditionalGeneration")}
+    network = next(getattr(transformers, one) for one in sorted(names) if getattr(transformers, one).config_class is kind)
+    hidden = kind().get_text_config().hidden_size
+    compared = 0
+    for what, audio in {"as it is": AUDIO[model_type], **_mutants(AUDIO[model_type])}.items():
+        config = None
+        try:
+            config = kind(audio_config=dict(audio))
+            with torch.device("meta"):
+                model = network(config)
+        except Exception:  # noqa: BLE001 - whatever the library raises, there is no such model
+            assert _heard(model_type, audio, hidden) is None, what
+            continue
+        counted = _heard(model_type, config.to_dict()["audio_config"], hidden)
+        expected = sum(one.numel() for name, one in model.named_parameters() if "audio" in name or "projector" in name)
+        if counted is not None:
+            compared += 1
+            assert counted.encoder + counted.projector == expected, what
+    assert compared > len(AUDIO[model_type])
 
 
 @pytest.mark.parametrize("value", ["wide", 0, -3, 1.5, None, True, [7], {"a": 1}])

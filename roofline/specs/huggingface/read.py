@@ -15,7 +15,7 @@ from roofline.specs.huggingface.draft import Draft
 from roofline.specs.huggingface.families import by_architecture, families
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.multimodal import class_defaults, other_parts, wrapper_of, wrappers
-from roofline.specs.huggingface.towers import Tower, tower
+from roofline.specs.huggingface.towers import Tower, audio_tower, tower
 
 # Where the language model of a multimodal config stands.
 _LANGUAGE = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -97,7 +97,11 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
     if counted is not None:
         apart = {**draft.keys.get("apart", {}), **counted.parts()}
         draft = replace(draft, keys={**draft.keys, "apart": apart, **({"vision": counted.work} if counted.work else {})})
-    if uncounted := [name for name in wrapped if name != "vision_config" or counted is None]:
+    heard = _audio_tower(document, draft.keys["hidden_size"]) if "audio_config" in wrapped else None
+    if heard is not None:
+        draft = replace(draft, keys={**draft.keys, "apart": {**draft.keys.get("apart", {}), **heard.parts("audio")}})
+    towers = {"vision_config": counted, "audio_config": heard}
+    if uncounted := [name for name in wrapped if towers.get(name) is None]:
         why = f"not counted: weights, memory and time of {', '.join(uncounted)}"
         assumptions.append({"name": "parts", "value": "language model alone", "why": why, "origin": "assumed"})
     url = f"https://huggingface.co/{origin.hf_id}" if origin.hf_id else ""
@@ -151,6 +155,12 @@ def _vision_tower(document: Document, hidden_size: int) -> Tower | None:
     vision = Config(document, document.data.get("vision_config", {}), ("vision_config",))
     model_type = document.data.get("model_type")
     return tower(model_type, vision, whole, hidden_size) if isinstance(model_type, str) else None
+
+
+def _audio_tower(document: Document, hidden_size: int) -> Tower | None:
+    """The audio tower of a multimodal config; None where its numbers are not known."""
+    audio = Config(document, document.data.get("audio_config", {}), ("audio_config",))
+    return audio_tower(str(document.data.get("model_type")), audio, hidden_size)
 
 
 def _look_outside(document: Document, config: Config) -> None:

@@ -1,4 +1,4 @@
-"""Parameters of the vision tower beside a language model, and of the projector between them, from a multimodal config.
+"""Parameters of the vision or audio tower beside a language model, and of the projector between them, from a multimodal config.
 
 The `model_type` of the whole config says which tower it has. Each function takes the numbers of `vision_config` and of the
 config around it and returns the parameters of tower and projector; what is stored as a buffer is not counted.
@@ -19,7 +19,7 @@ from roofline.specs.huggingface.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """Parameters of a vision tower and of the projector from its width to that of the language model."""
+    """Parameters of a tower and of the projector from its width to that of the language model."""
 
     encoder: int
     projector: int
@@ -27,9 +27,9 @@ class Tower:
     """The key `vision` of a model's file: what the tower computes for one image of its own size; None where the number of
     patches follows from the image, or the layout of the layers is another than CLIP's."""
 
-    def parts(self) -> dict[str, int]:
-        """The entries of `apart` in a model's file."""
-        return {"vision_tower": self.encoder, "vision_projector": self.projector}
+    def parts(self, sense: str = "vision") -> dict[str, int]:
+        """The entries of `apart` in a model's file; `sense` is "vision" or "audio"."""
+        return {f"{sense}_tower": self.encoder, f"{sense}_projector": self.projector}
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +355,8 @@ def _aya_vision(sizes: _Sizes) -> Tower:
 def _internvl(sizes: _Sizes) -> Tower:
     vision = sizes.vision
     width = vision.whole("hidden_size")
+    if sizes.whole.data.get("model_type") == "qianfan_ocr":
+        vision.flag("attention_bias", "qkv_bias")  # its class has another default
     bias = vision.flag("attention_bias", "qkv_bias", default=False)
     normed = 2 * width if vision.flag("use_qk_norm", "qk_normalization", default=False) else 0
     norms = 2 * _norm(
@@ -433,9 +435,9 @@ _TOWERS: Mapping[str, Callable[[_Sizes], Tower]] = {
     "gemma4": _gemma4,
     "paligemma": _paligemma,
     "llava": _llava,
-    "llava_next": lambda sizes: _llava(sizes, newline=True),
+    **dict.fromkeys(("llava_next", "llava_next_video"), lambda sizes: _llava(sizes, newline=True)),
     "llava_onevision": lambda sizes: _llava(sizes, newline=True),
-    "mistral3": _mistral3,
+    **dict.fromkeys(("mistral3", "lighton_ocr"), _mistral3),
     "qwen2_vl": _qwen2_vl,
     "qwen2_5_vl": _qwen2_5_vl,
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen3_vl),
@@ -444,11 +446,57 @@ _TOWERS: Mapping[str, Callable[[_Sizes], Tower]] = {
     **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
     "cohere2_vision": _cohere2_vision,
     "aya_vision": _aya_vision,
-    **dict.fromkeys(("internvl", "internvl_chat"), _internvl),
+    **dict.fromkeys(("internvl", "internvl_chat", "qianfan_ocr"), _internvl),
     **dict.fromkeys(("kimi_k25", "kimi_vl"), _kimi),
 }
 
 
+def audio_tower(model_type: str, audio: Config, hidden_size: int) -> Tower | None:
+    """The audio tower of a multimodal config: Whisper's encoder and a projector; None where the layout is not known.
+
+    Args:
+        model_type: of the whole config.
+        audio: its `audio_config`.
+        hidden_size: width of the language model.
+    """
+    project = _AUDIO.get(model_type)
+    if project is None or not all(_is_count(audio.data[key]) for key in _WHISPER if key in audio.data):
+        return None
+    try:
+        return Tower(_whisper(audio), project(audio, hidden_size))
+    except SpecError:
+        return None
+
+
+_WHISPER = (
+    "d_model", "hidden_size", "encoder_layers", "num_hidden_layers", "encoder_ffn_dim", "intermediate_size", "num_mel_bins",
+    "max_source_positions", "encoder_attention_heads", "num_attention_heads",
+)  # fmt: skip
+
+
+def _whisper(audio: Config) -> int:
+    """Two convolutions of three frames, positions, and layers in which keys have no biases."""
+    width = audio.whole("d_model", "hidden_size")
+    inner = audio.whole("encoder_ffn_dim", "intermediate_size")
+    audio.divides(("heads", audio.whole("encoder_attention_heads", "num_attention_heads")), ("the tower's width", width))
+    layer = 4 * width * width + 3 * width + _mlp(width, inner) + 2 * _norm(width)
+    convolutions = _linear(3 * audio.whole("num_mel_bins"), width) + _linear(3 * width, width)
+    ends = convolutions + audio.whole("max_source_positions") * width + _norm(width)
+    return int(audio.whole("encoder_layers", "num_hidden_layers") * layer + ends)
+
+
+def _voxtral_projector(audio: Config, text: int) -> int:
+    return int(audio.whole("intermediate_size") * text + text * text)  # four frames side by side, without biases
+
+
+_AUDIO: Mapping[str, Callable[[Config, int], int]] = {
+    "qwen2_audio": lambda audio, text: _linear(audio.whole("d_model", "hidden_size"), text),
+    "audioflamingo3": lambda audio, text: _linear(audio.whole("d_model", "hidden_size"), text) + _linear(text, text),
+    "voxtral": _voxtral_projector,
+}
+
+
 def senses_of(model_type: str) -> tuple[str, ...]:
-    """The senses whose towers are counted in a multimodal config: "vision"; empty where the layout is not known."""
-    return ("vision",) if model_type in _TOWERS else ()
+    """The senses whose towers are counted in a multimodal config: "vision", "audio"; empty where no layout is known."""
+    counted = {"vision": model_type in _TOWERS, "audio": model_type in _AUDIO}
+    return tuple(sense for sense, known in counted.items() if known)
