@@ -46,7 +46,8 @@ def rows() -> tuple[Row, ...]:
 @cache
 def _time(model: str, hardware: str, weights: str, cached: int) -> Any:
     return roofline.analyze(
-        model, hardware, dtype="fp16", context=cached, phase="decode", batch=1, ignore_capacity=True, **WEIGHTS[weights]
+        model, hardware, engine="llama.cpp", dtype="fp16", context=cached, phase="decode", batch=1, ignore_capacity=True,
+        **WEIGHTS[weights],
     ).phases[0].time  # fmt: skip
 
 
