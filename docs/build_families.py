@@ -45,7 +45,6 @@ NOT_READ = {
     "PanguProMoEV2ForCausalLM": "attention sinks that are keys and values of their own",
     "Plamo3ForCausalLM": "what published configs say of their windows is not known",
     "Qwen4ExpForCausalLM": _OWN,
-    "Step3TextForCausalLM": "queries from factors of their own (multi-matrix factorization attention)",
     "Step5ForCausalLM": _OWN,
 }
 

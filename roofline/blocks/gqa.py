@@ -49,6 +49,9 @@ class GroupedQueryAttention(MixerBlock):
     kv_shared: bool = Field(
         default=False, description="keys and values are those of an earlier layer: no projections of them, no cache of its own"
     )
+    q_lora_rank: Whole | None = Field(
+        default=None, ge=1, description="width to which queries are compressed, with a norm there; none: not compressed"
+    )
     qkv_bias: bool = False
     o_bias: bool = False
     qk_norm: Literal["none", "head", "full", "l2"] = Field(
@@ -79,6 +82,9 @@ class GroupedQueryAttention(MixerBlock):
             raise ValueError(msg)
         if self.attention_k_eq_v and self.v_head_dim not in (None, self.head_dim):
             msg = f"attention_k_eq_v wants values as wide as keys: v_head_dim is {self.v_head_dim}, head_dim {self.head_dim}"
+            raise ValueError(msg)
+        if self.q_lora_rank is not None and (self.kv_shared or self.qkv_bias or self.output_gate == "elementwise"):
+            msg = "q_lora_rank is known without kv_shared, qkv_bias and elementwise gates: leave those out"
             raise ValueError(msg)
         return self
 
@@ -119,6 +125,10 @@ class GroupedQueryAttention(MixerBlock):
             operators["gate_proj"] = Gemm(
                 m=site.tokens, n=n_q, k=site.hidden_size, dtypes=site.precision.dtypes("attention/gate_proj")
             )
+        if self.q_lora_rank is not None:
+            operators["q_a_norm"] = Norm(rows=site.tokens, width=self.q_lora_rank, dtypes=vector)
+            expand = site.precision.dtypes("attention/q_b_proj")
+            operators["q_b_proj"] = Gemm(m=site.tokens, n=n_q * d_head, k=self.q_lora_rank, dtypes=expand)
         operators |= self._norms(site)
         if self.rotary_dim != 0:
             rotated = d_head if self.rotary_dim is None else self.rotary_dim
@@ -163,6 +173,8 @@ class GroupedQueryAttention(MixerBlock):
         """Width of the fused projection: queries, gates of their number, and the keys and values that are the layer's own."""
         n_q, n_kv, gated = self.num_attention_heads, self.num_key_value_heads, self.output_gate == "elementwise"
         keys, values = (0 if self.kv_shared else n_kv), (0 if self.kv_shared or self.attention_k_eq_v else n_kv)
+        if self.q_lora_rank is not None:
+            return self.q_lora_rank + keys * self.head_dim + values * self._d_v
         if self.v_head_dim is None:
             return ((2 if gated else 1) * n_q + keys + values) * self.head_dim
         return (n_q + keys) * self.head_dim + ((n_q if gated else 0) + values) * self.v_head_dim
@@ -171,7 +183,7 @@ class GroupedQueryAttention(MixerBlock):
         """The projections as a checkpoint has them: queries, with gates of their number, keys, and values."""
         n_q, n_kv, d_head = self.num_attention_heads, self.num_key_value_heads, self.head_dim
         gates = n_q * self._d_v if self.output_gate == "elementwise" else 0
-        queries = ((n_q * d_head + gates, d_model),)
+        queries = ((n_q * d_head + gates if self.q_lora_rank is None else self.q_lora_rank, d_model),)
         if self.kv_shared:
             return queries
         values = () if self.attention_k_eq_v else ((n_kv * self._d_v, d_model),)
@@ -230,13 +242,16 @@ class GroupedQueryAttention(MixerBlock):
         """Names, shapes and roles, as published checkpoints have them."""
         n_q, n_kv, d = self.num_attention_heads, self.num_key_value_heads, self.head_dim
         d_v = self.v_head_dim or d
-        inputs: list[tuple[str, int]] = [("q", n_q * d)]
+        inputs: list[tuple[str, int]] = [("q", n_q * d) if self.q_lora_rank is None else ("q_a", self.q_lora_rank)]
         if self.output_gate == "elementwise":
             inputs.append(("q_gate", n_q * d_v))
         if not self.kv_shared:
             inputs += [("k", n_kv * d)] + ([] if self.attention_k_eq_v else [("v", n_kv * d_v)])
         for name, rows in inputs:
             yield Weight(f"attention.{name}", (rows, hidden), "attention/qkv_proj", bias=rows * self.qkv_bias)
+        if self.q_lora_rank is not None:
+            yield Weight("attention.q_a_norm", (self.q_lora_rank,))
+            yield Weight("attention.q_b", (n_q * d, self.q_lora_rank), "attention/q_b_proj")
         if self.output_gate == "headwise":
             yield Weight("attention.gate", (n_q, hidden), "attention/gate_proj")
         if self.qk_norm in ("head", "full"):

@@ -160,6 +160,14 @@ CASES = {
          "num_experts_per_tok": 3, "moe_intermediate_size": 40, "first_k_dense_replace": 1, "sandwich_norm": True},
         LAYERS * (latent(30) + 2 * NORMS) + mlp() + (LAYERS - 1) * experts(8, 40, 40), TABLES + D, 28,
     ),
+    "step3_text": Case(
+        {key: value for key, value in BASE.items() if key != "num_key_value_heads"}
+        | {"model_type": "step3_text", "num_attention_groups": 1, "head_dim": 24, "share_q_dim": 40, "moe_num_experts": 8,
+           "moe_top_k": 3, "moe_intermediate_size": 40, "share_expert_dim": 56, "moe_layers_enum": "1,2,4"},
+        LAYERS * (linear(D, 40 + 2 * 24) + 40 + linear(40, N_Q * 24) + linear(N_Q * 24, D) + NORMS)
+        + 2 * mlp() + 3 * experts(8, 40, 56),
+        TABLES + D, 2 * 24,
+    ),
     "rnj1": Case(
         {**BASE, "model_type": "rnj1", "head_dim": HEAD, "attention_bias": False,
          "layer_types": ["full_attention"] * LAYERS, "sliding_window": 64},
@@ -211,6 +219,18 @@ def test_mimo_v2_5() -> None:
     assert sorted((cache.elements, cache.window, count) for cache, count in caches(model, Deployment()) if cache.window) == [
         (4 * 24, 16, 3)
     ]
+
+
+def test_step_3() -> None:
+    """316 billion parameters in the language model, 38 active without the table of embeddings: arXiv:2507.19427."""
+    config = {
+        "model_type": "step3_text", "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
+        "num_attention_heads": 64, "num_attention_groups": 1, "head_dim": 256, "share_q_dim": 2048, "vocab_size": 128815,
+        "max_position_embedding": 65536, "moe_num_experts": 48, "moe_top_k": 3, "moe_intermediate_size": 5120,
+        "share_expert_dim": 5120, "moe_layers_enum": ",".join(map(str, range(4, 60))), "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    counted = count_parameters(model_of(config))
+    assert (round(counted.total / 1e9), round((counted.active - counted.embedding) / 1e9)) == (316, 38)
 
 
 # Totals that the authors' checkpoints have.

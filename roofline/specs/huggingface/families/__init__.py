@@ -100,13 +100,12 @@ from roofline.specs.huggingface.families.refused import (
     gemma3n,
     phi3small,
     phi4flash,
-    step3,
     zamba2,
 )
 from roofline.specs.huggingface.families.smollm3 import smollm3
 from roofline.specs.huggingface.families.stablelm import stablelm
 from roofline.specs.huggingface.families.starcoder2 import starcoder2
-from roofline.specs.huggingface.families.step3p5 import step3p5
+from roofline.specs.huggingface.families.step3p5 import step3, step3p5
 
 FAMILIES: Registry[Family] = Registry(
     "family",

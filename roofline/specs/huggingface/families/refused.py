@@ -21,18 +21,6 @@ def gemma3n(config: Config) -> NoReturn:
 
 
 @family(
-    "step3", types=("step3_text",), architectures=("Step3ForConditionalGeneration",), source="https://arxiv.org/abs/2507.19427"
-)
-def step3(config: Config) -> NoReturn:
-    """Refuses `step3` configs (Step-3), whose layers are not modelled.
-
-    Raises:
-        SpecError: always, with the reason.
-    """
-    config.refuse("model_type", "Step-3 makes its queries from factors of their own (multi-matrix factorization attention)")
-
-
-@family(
     "phi3small",
     architectures=("Phi3SmallForCausalLM",),
     source="https://huggingface.co/microsoft/Phi-3-small-8k-instruct/blob/main/modeling_phi3_small.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.layer_types import DENSE, FULL, SLIDING, SPARSE, dense_block, layer_names, sparse_after, windows
 from roofline.specs.huggingface.sections import experts_of, gqa, layers_of, model_keys, moe, mtp
 
@@ -98,3 +98,42 @@ def _blocks(config: Config, count: int, behind: int) -> list[str]:
     if not chosen <= set(range(count)):
         config.refuse("moe_layers_enum", f"holds {max(chosen)}; layers are numbered from 0 to {count - 1}")
     return [SPARSE if index in chosen else DENSE for index in range(count)]
+
+
+@family(
+    "step3_text",
+    types=("step3",),
+    architectures=("Step3TextForCausalLM",),
+    source=vllm("step3_text"),
+)
+def step3(config: Config) -> Draft:
+    """Reads `step3_text` configs (Step-3): queries from a shared, normed factor, and one KV head for all of them."""
+    if config.data.get("model_type") == "step3" and not config.place:
+        config.refuse("model_type", "a step3 config describes its language model in text_config, and this one has none")
+    count = layers_of(config)
+    config.only("num_attention_groups", 1, "this family has one KV head")
+    config.only("num_key_value_heads", 1, "this family has one KV head")
+    config.harmless("max_seq_len", "norm_expert_weight", "need_fp32_gate", "num_nextn_predict_layers")
+    config.off("attention_bias", "mlp_bias", "sliding_window", "use_moe_router_bias", "use_mfa_gate")
+    mtp(config, "num_nextn_predict_layers")
+    n_q, head_dim = config.whole("num_attention_heads"), config.whole("head_dim")
+    mixer = gqa(n_q, 1, head_dim, q_lora_rank=config.whole("share_q_dim"))
+    chosen = set(range(1, count)) if not config.has("moe_layers_enum") else set(_numbered(config, count))
+    experts, top_k = experts_of(config, ("moe_num_experts",), ("moe_top_k",))
+    inner = config.whole("moe_intermediate_size")
+    sparse = moe(experts, top_k, inner, shared_intermediate_size=config.whole("share_expert_dim", "share_expert_dims"))
+    blocks = [SPARSE if index in chosen else DENSE for index in range(count)]
+    dense = dense_block(config, blocks)
+    layers = [
+        Layer(name, mixer, dense if block == DENSE else sparse) for name, block in zip(layer_names(blocks), blocks, strict=True)
+    ]
+    positions = config.whole("max_position_embeddings", "max_position_embedding")
+    return Draft(layers, model_keys(config, positions=positions, tie=False))
+
+
+def _numbered(config: Config, count: int) -> list[int]:
+    """Layers with experts, as numbers in a text: "4,5,6"."""
+    parts = config.text("moe_layers_enum").split(",")
+    if not all(part.strip().isdigit() and int(part) < count for part in parts):
+        config.refuse("moe_layers_enum", f"must be numbers of layers from 0 to {count - 1} with commas between them")
+    return [int(part) for part in parts]
