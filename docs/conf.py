@@ -37,6 +37,7 @@ html_theme = "furo"
 html_title = f"roofline {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "search_scorer.js")
 html_copy_source = html_show_sourcelink = False
 html_show_copyright = html_show_sphinx = False
 html_math_renderer = "mathml"

@@ -73,7 +73,7 @@ def settings(one: ClaimJudgement) -> str:
     """Model and hardware, the data type, and what the claim states of its workload, in one line."""
     notes = {note.name: note for note in one.assumptions}
     texts = [
-        form.format(f"{notes[name].value:,}" if isinstance(notes[name].value, int) else notes[name].value)
+        form.replace("{}", f"{notes[name].value:,}" if isinstance(notes[name].value, int) else str(notes[name].value))
         for name, form in _STATED.items()
         if name in notes and (name == "dtype" or notes[name].origin == "given")
     ]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from browser.waits import TIMEOUT_S, settle
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKED_AT = (
@@ -89,3 +90,93 @@ def test_axe_finds_nothing_and_nothing_sticks_out(site, chromium, axe, name, wid
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     context.close()
+
+
+# What a newcomer types, and the page that has to come first.
+SEARCHES = {
+    "install": "install", "pip install": "install", "add GPU": "add-gpu", "add hardware": "add-gpu", "add model": "add-model",
+    "python api": "_generated/python/index", "accuracy": "accuracy", "how accurate": "_generated/how-accurate",
+    "calculator": "calculators", "capacity": "capacity", "tutorial": "tutorial", "glossary": "glossary",
+    "not modelled": "not-modelled", "errors": "_generated/python/errors",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", SEARCHES)
+def test_search_has_the_right_page_first(site, chromium, query):
+    """In the browser, by the site's own script; records of decisions and changes come after what explains."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q={query.replace(' ', '+')}")
+    page.locator("#search-results .search-summary").filter(has_text="found").wait_for()
+    first = page.locator("#search-results ul.search li a").first
+    first.wait_for()
+    assert first.get_attribute("href").partition(".html")[0] == SEARCHES[query]
+    context.close()
+
+
+# A control of each calculator, another value of it, and the tile or title that shows it.
+CALCULATORS = {
+    "any": ("batch", "32", ".tile", "at batch 32"),
+    "plan": ("rate", "100", "h1", "100 requests/s"),
+    "claim": ("tokens_per_s", "200", ".tile", "200 tok/s"),
+    "preempt": ("tokens", "4096", ".subtitle", "4,096 tokens"),
+    "op": ("gemm.m", "999", ".subtitle, h1, .verdict", "999"),
+}
+CALCULATOR_BYTES = 1_300_000
+
+
+@pytest.mark.parametrize("name", CALCULATORS)
+def test_calculators_from_the_first_page(site, chromium, axe, name):
+    """Linked from the first page; a control changes the answer and the address, which brings the state back."""
+    key, value, place, text = CALCULATORS[name]
+    assert (site / "calculators" / f"{name}.html").stat().st_size <= CALCULATOR_BYTES
+    context = chromium.new_context(viewport={"width": 1440, "height": 900}, offline=True)
+    context.set_default_timeout(TIMEOUT_S * 1000)
+    asked: list[str] = []
+    problems: list[str] = []
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto((site / "index.html").as_uri())
+    page.locator(f"main a[href='calculators/{name}.html'], [role=main] a[href='calculators/{name}.html']").first.click()
+    _ready(page)
+    if name == "op":
+        page.locator("#control-operator").select_option("gemm")
+        settle(page)
+    assert not _shows(page, place, text)
+    field = page.locator(f"[id='control-{key}']")
+    field.fill(value)
+    field.press("Tab")
+    settle(page)
+    assert page.locator("#alert").inner_text() == ""
+    assert _shows(page, place, text)
+    assert f"{key}={value}" in page.url
+    address, answer, tiles = page.url, page.locator("#answer").inner_text(), page.locator("#tiles").inner_text()
+    again = context.new_page()
+    again.on("request", lambda request: asked.append(request.url))
+    again.goto(address)
+    _ready(again)
+    assert again.locator(f"[id='control-{key}']").input_value() == value
+    assert (again.locator("#answer").inner_text(), again.locator("#tiles").inner_text()) == (answer, tiles)
+    assert axe(again) == []
+    root = site.as_uri()
+    assert [url for url in asked if not url.startswith((root, "data:", f"blob:{root[:5]}", "blob:null"))] == []
+    assert problems == []
+    context.close()
+
+
+def test_every_calculator_is_linked_and_tested(site):
+    """From the first page and from the page about calculators; none is forgotten here."""
+    written = {path.stem for path in (site / "calculators").glob("*.html")}
+    assert written == set(CALCULATORS)
+    for page in ("index", "calculators"):
+        text = (site / f"{page}.html").read_text(encoding="utf-8")
+        assert written == set(re.findall(r'href="calculators/(\w+)\.html"', text))
+
+
+def _ready(page) -> None:
+    page.locator("html[data-live]:not([data-waiting])").wait_for(state="attached")
+
+
+def _shows(page, place: str, text: str) -> bool:
+    return any(text in found for found in page.locator(place).all_inner_texts())
