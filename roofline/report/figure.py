@@ -118,8 +118,25 @@ class Zone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A rectangle of a schematic, in units of its axes. Its text has a line per line feed, inside it or to the right of it."""
+
+    text: str
+    role: str
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    strong: bool = False
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What a plot draws, and the table with the same numbers that is shown with it. `key` is unique on a page."""
+    """What a plot draws, and the table with the same numbers that is shown with it. `key` is unique on a page.
+
+    A schematic has blocks alone, on linear axes with both ends, of which y is in pixels; the axes are not drawn.
+    """
 
     key: str
     title: str
@@ -129,6 +146,7 @@ class Figure:
     series: tuple[Series, ...]
     marks: tuple[Mark, ...] = ()
     zones: tuple[Zone, ...] = ()
+    blocks: tuple[Block, ...] = ()
     table: Table | None = None
 
 
@@ -220,4 +238,21 @@ class View:
     """Of controls that are shown prefilled."""
 
 
-PARTS_OF_A_VIEW = (View, Default, Section, Figure, Table, Column, Cell, Tile, Gauge, Part, Command, Axis, Series, Mark, Zone)
+PARTS_OF_A_VIEW = (
+    View,
+    Default,
+    Section,
+    Figure,
+    Table,
+    Column,
+    Cell,
+    Tile,
+    Gauge,
+    Part,
+    Command,
+    Axis,
+    Series,
+    Mark,
+    Zone,
+    Block,
+)

@@ -108,7 +108,7 @@ def figure_names(result: Any) -> list[str]:
 
     >>> import roofline
     >>> figure_names(roofline.analyze("llama-3.1-8b", "h100-sxm", phase="decode"))
-    ['roofline', 'explorer', 'time-decode', 'memory', 'batch-limits', 'ttft', 'sensitivity', 'heatmap']
+    ['roofline', 'explorer', 'time-decode', 'device', 'memory', 'batch-limits', 'ttft', 'sensitivity', 'heatmap']
     """
     return list(figures_of(result).makers)
 
@@ -205,6 +205,8 @@ def _of_analysis(result: Analysis) -> _Makers:
     for phase in result.phases:
         if phase.time.bound is not None:
             figures[f"time-{phase.name}"] = partial(step_figures.time_budget, phase)
+    if any(phase.time.bound is not None for phase in result.phases):
+        figures["device"] = partial(step_figures.schematic, request, result)
     figures["memory"] = partial(step_figures.memory_budget, [result])
     if mixed:
         return figures

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from roofline.report.axes import Span, position, share, shorten, span, text_width
-from roofline.report.figure import Figure, Series
+from roofline.report.figure import Block, Figure, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class Box:
 
 def inner_height(figure: Figure) -> float:
     """Height of a figure's frame in pixels: fixed, or proportional to the number of categories on y."""
+    if len(figure.blocks) > 0:
+        return figure.y.high or 330.0
     if figure.y.scale != "category":
         return 330.0
     names = len(span(figure, "y", 1).categories)
@@ -86,6 +88,28 @@ def zone_box(figure: Figure, index: int, frame: Frame) -> Box:
     left, right = max(min(left, right), 0.0), min(max(left, right), frame.width)
     return Box(left=left, top=max(min(top, bottom), 0.0), right=right, bottom=min(max(top, bottom), frame.height))
 
+
+def block_box(block: Block, frame: Frame) -> Box:
+    """The box of a block."""
+    left, right = across(frame, block.x0), across(frame, block.x1)
+    return Box(left=left, top=down(frame, block.y1), right=right, bottom=down(frame, block.y0))
+
+
+def block_lines(block: Block, frame: Frame) -> list[str]:
+    """The lines of a block's text, as much of each as there is space for."""
+    box = block_box(block, frame)
+    wide = (frame.width - box.right if block.beside else box.right - box.left) - 2 * _BLOCK_PAD
+    lines: list[str] = []
+    for line in block.text.split("\n"):
+        most = len(line)
+        while most > 1 and text_width(shorten(line, most), frame.font) > wide:
+            most -= 1
+        lines.append(shorten(line, most))
+    return lines
+
+
+_BLOCK_PAD = 5.0
+"""Pixels between the edge of a block and its text."""
 
 # Labels: marks, zones and points, placed where they cover as little as possible
 

@@ -10,14 +10,16 @@ import math
 from typing import Any
 
 from roofline.report.axes import Span, axis_title, position, shorten, span, text_width
-from roofline.report.figure import Axis, Figure, Mark, Zone
-from roofline.report.layout import Frame, Label, above, diameter, inner_height, labels, spot
+from roofline.report.figure import Axis, Block, Figure, Mark, Zone
+from roofline.report.layout import Frame, Label, above, block_lines, diameter, inner_height, labels, spot
 from roofline.report.plotly_traces import halo, plain, traces
-from roofline.report.styles import DARK, LIGHT, in_legend, look, looks, steps
+from roofline.report.styles import DARK, FAINT, LIGHT, in_legend, look, looks, steps
 
 _WIDE, _NARROW, _MARGINS, _INSIDE = 760.0, 480.0, 120.0, 190.0
 """Pixels: of a plot, of one for a hand; what axis and margins take of that, and what is left inside at the least. Texts are
 placed before plotly knows how wide its inside is."""
+_SIDES = 34.0
+"""Pixels of the margins beside a schematic, which has no axes."""
 _SWATCH = 56.0
 """Pixels of a legend's entry beside its text."""
 _LEGEND_MARGIN = 90.0
@@ -31,7 +33,7 @@ def plot(figure: Figure, dark: bool, whole_width: float = _WIDE) -> dict[str, An
     """
     table = DARK if dark else LIGHT
     narrow = whole_width < _NARROW
-    width = max(whole_width - _MARGINS, _INSIDE)
+    width = max(whole_width - (_MARGINS if len(figure.blocks) == 0 else _SIDES), _INSIDE)
     frame = Frame(
         x=span(figure, "x", 4 if narrow else 8, width),
         y=span(figure, "y", 7),
@@ -45,8 +47,9 @@ def plot(figure: Figure, dark: bool, whole_width: float = _WIDE) -> dict[str, An
 
 def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, str], narrow: bool) -> dict[str, Any]:
     top = 14 + max([0.0, *[-text.box.top for text in texts if text.kind == "above"]])
-    bottom = 54 + 20 * _legend_rows(figure, frame.width + _LEGEND_MARGIN)
-    shapes = [_zone_shape(zone, frame, table) for zone in figure.zones]
+    bottom = 54 + 20 * _legend_rows(figure, frame.width + _LEGEND_MARGIN) if len(figure.blocks) == 0 else 8
+    shapes = [_block_shape(block, table) for block in figure.blocks]
+    shapes += [_zone_shape(zone, frame, table) for zone in figure.zones]
     shapes += [shape for mark in figure.marks for shape in _mark_shapes(mark, table)]
     shapes += [_leader(text, figure.marks[text.index], table) for text in texts if text.kind == "above" and text.box.bottom < 0]
     layout: dict[str, Any] = {
@@ -60,7 +63,8 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
         "yaxis": _axis(figure, figure.y, frame.y, table, 16 if narrow else 26),
         "shapes": shapes,
         "annotations": [
-            _annotation(text, figure, frame, table) for text in texts if text.kind != "short" or text.leader is not None
+            *[_annotation(text, figure, frame, table) for text in texts if text.kind != "short" or text.leader is not None],
+            *[_block_text(block, frame) for block in figure.blocks],
         ],
         "showlegend": sum([1 for trace in in_legend(figure) if trace]) > 0,
         "legend": {
@@ -95,6 +99,8 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
 
 
 def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int) -> dict[str, Any]:
+    if len(figure.blocks) > 0:
+        return {"visible": False, "range": [on.low, on.high], "fixedrange": True}
     by_name = on.scale == "category"
     heat = [series for series in figure.series if series.kind == "heat"]
     ends = [math.log10(on.low), math.log10(on.high)] if on.scale == "log" else [on.low, on.high]
@@ -159,6 +165,34 @@ def _zone_shape(zone: Zone, frame: Frame, table: dict[str, str]) -> dict[str, An
         "fillcolor": hue,
         "opacity": 0.13,
         "line": {"color": hue, "width": 1, "dash": "dot"},
+    }
+
+
+def _block_shape(block: Block, table: dict[str, str]) -> dict[str, Any]:
+    hue = table[look(block.role).hue]
+    return {
+        "type": "rect",
+        "x0": block.x0,
+        "x1": block.x1,
+        "y0": block.y0,
+        "y1": block.y1,
+        "fillcolor": FAINT[hue] if block.strong else "rgba(0,0,0,0)",
+        "line": {"color": hue, "width": 3 if block.strong else 1},
+    }
+
+
+def _block_text(block: Block, frame: Frame) -> dict[str, Any]:
+    """The text of a block, in its middle or beside it."""
+    return {
+        "text": "<br>".join([plain(line) for line in block_lines(block, frame)]),
+        "showarrow": False,
+        "x": block.x1 if block.beside else (block.x0 + block.x1) / 2,
+        "y": (block.y0 + block.y1) / 2,
+        "xanchor": "left" if block.beside else "center",
+        "yanchor": "middle",
+        "xshift": 5 if block.beside else 0,
+        "align": "left" if block.beside else "center",
+        "font": {"size": 12},
     }
 
 

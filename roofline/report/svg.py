@@ -6,11 +6,25 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from roofline.report.axes import Span, axis_title, position, shorten, slots, span, text_width
-from roofline.report.figure import Figure, Mark, Series, Zone
-from roofline.report.layout import Box, Frame, Label, above, across, down, inner_height, labels, spot, zone_box
+from roofline.report.figure import Block, Figure, Mark, Series, Zone
+from roofline.report.layout import (
+    Box,
+    Frame,
+    Label,
+    above,
+    across,
+    block_box,
+    block_lines,
+    down,
+    inner_height,
+    labels,
+    spot,
+    zone_box,
+)
 from roofline.report.styles import Look, in_legend, is_hatched, look, looks, steps
 from roofline.report.svg_shapes import (
     ANCHORS,
+    Anchor,
     band,
     bar,
     bars,
@@ -31,6 +45,8 @@ WIDTH = 760.0
 """Pixels of a figure, before it is scaled."""
 _RIGHT = 34.0
 """Pixels beside the frame, for half of the last tick's text."""
+_EDGE = 4.0
+"""Pixels beside a schematic."""
 _LONGEST = 600
 
 
@@ -41,17 +57,18 @@ def svg(figure: Figure, whole_width: float = WIDTH) -> str:
     """
     key = id_part(figure.key)
     y, height = span(figure, "y", 7), inner_height(figure)
-    left = _left_width(y, figure)
-    width = whole_width - left - _RIGHT
+    left = _left_width(y, figure) if len(figure.blocks) == 0 else _EDGE
+    width = whole_width - left - (_RIGHT if len(figure.blocks) == 0 else _EDGE)
     frame = Frame(x=span(figure, "x", 8, width), y=y, width=width, height=height)
     over = above(figure, frame)
     top = 12 - min((label.box.top for label in over), default=0.0)
     under, legend_height = _legend(figure, whole_width - 8)
-    below = top + height + _bottom_height(frame, figure) + 12
+    below = top + height + (_bottom_height(frame, figure) + 12 if len(figure.blocks) == 0 else 0)
     whole = below + legend_height + 4
     inside = (
         _zones(figure, frame)
-        + _axes(frame, figure)
+        + (_axes(frame, figure) if len(figure.blocks) == 0 else "")
+        + "".join(_block(block, frame) for block in figure.blocks)
         + _series(figure, frame, key)
         + _zero(frame)
         + _marks(figure, frame, over)
@@ -108,6 +125,20 @@ def _description(figure: Figure) -> str:
         "; ".join(mark.text for mark in figure.marks if mark.text),
     ]
     return shorten(" ".join(part for part in parts if part), _LONGEST)
+
+
+def _block(block: Block, frame: Frame) -> str:
+    """A rectangle of a schematic, with its text."""
+    box, lines = block_box(block, frame), block_lines(block, frame)
+    place = {"x": box.left, "y": box.top, "width": box.right - box.left, "height": box.bottom - box.top}
+    shape = element("rect", **place, rx=3, class_="f-block-strong" if block.strong else "f-block")
+    anchor: Anchor = "start" if block.beside else "middle"
+    x = box.right + 5 if block.beside else (box.left + box.right) / 2
+    first = (box.top + box.bottom) / 2 - (len(lines) - 1) * frame.font * 0.6
+    words = "".join(
+        text(line, x, first + index * frame.font * 1.2, anchor=anchor, size=frame.font) for index, line in enumerate(lines)
+    )
+    return element("g", shape, class_=f"f-{look(block.role).hue}") + words
 
 
 # Zones, marks and placed texts

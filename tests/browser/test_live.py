@@ -177,7 +177,18 @@ def test_the_worker_computes_what_python_computes(open_page, pages):
     page = open_page(pages["calculator"], init=_KEEP_WORKER)
     chance = random.Random(SEED + 1)  # noqa: S311 - seeded on purpose
     models = list(ids("models"))
-    sections = ("roofline", "explorer", "time-prefill", "time-decode", "memory", "operators", "limits", "checked", "inputs")
+    sections = (
+        "roofline",
+        "explorer",
+        "time-prefill",
+        "time-decode",
+        "device",
+        "memory",
+        "operators",
+        "limits",
+        "checked",
+        "inputs",
+    )
     asked = [(random_state(chance, chance.choice(models)), sections[number % len(sections)]) for number in range(STATES)]
     page.evaluate(f"(states) => {{ window.answers = ({_ASK})(states); }}", asked)
     wanted = [in_part(state, key) for state, key in asked]  # while the worker computes too

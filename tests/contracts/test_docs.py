@@ -310,6 +310,8 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
     builder = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(builder)
     assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), f"run {script.relative_to(ROOT)}"
+    for path, text in getattr(builder, "files", dict)().items():
+        assert path.read_text(encoding="utf-8") == text, f"run {script.relative_to(ROOT)}"
 
 
 def test_changelog_has_this_version() -> None:

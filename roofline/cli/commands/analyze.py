@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _Formulas = list[dict[str, Any]]
 FIGURES = (
-    "roofline", "explorer", "time-prefill", "time-decode", "time-mixed", "memory", "batch-limits", "ttft", "sensitivity",
-    "heatmap",
+    "roofline", "explorer", "time-prefill", "time-decode", "time-mixed", "device", "memory", "batch-limits", "ttft",
+    "sensitivity", "heatmap",
 )  # fmt: skip
 
 

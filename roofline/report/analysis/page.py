@@ -22,7 +22,7 @@ from roofline.report import summary
 from roofline.report.analysis import view as live
 from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, largest_batch, ttft_by_prompt
 from roofline.report.analysis.comparison import sensitivity
-from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
+from roofline.report.analysis.step_figures import memory_budget, roofline_figure, schematic, time_budget
 from roofline.report.analysis.view import OVERRIDE_CONTROLS, WEIGHTS, Values, flags, view
 from roofline.report.cells import about_time, best, seconds, table, text_cell, text_table
 from roofline.report.controls import (
@@ -418,6 +418,8 @@ def _sections(answers: Sequence[tuple[ResolvedRequest, Analysis]], ttft: float, 
         rounds = table("speculative-rows", "Rounds", "", drawn.columns, rows)
         sections.append(live.section("speculative", drawn.title, drawn.note, [rounds]))
     sections += [live.figure_section(time_budget(phase)) for phase in result.phases if phase.time.bound is not None]
+    if any(phase.time.bound is not None for phase in result.phases):
+        sections.append(live.figure_section(schematic(request, result)))
     sections.append(live.figure_section(memory_budget([one for _, one in answers])))
     if plain and result.decode is not None:
         sections.append(live.figure_section(batch_limits(request, result, Slo(ttft or None, tpot or None))))

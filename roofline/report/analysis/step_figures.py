@@ -10,7 +10,7 @@ from roofline import formatting
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report.cells import amount, best, gibibytes, number_cell, op_key, seconds, share, table, text_cell
-from roofline.report.figure import Axis, Cell, Column, Figure, Mark, Series, Table, Zone
+from roofline.report.figure import Axis, Block, Cell, Column, Figure, Mark, Series, Table, Zone
 from roofline.report.summary import GIB, gib, memory_note, memory_rows, phase_title
 
 _MARGIN = 3.0
@@ -484,3 +484,129 @@ def _before(result: Analysis, part: str) -> float:
 
 def _filled(result: Analysis) -> float:
     return sum(size for name, size, _ in memory_rows(result) if name != "missing")
+
+
+# The device
+
+_LINE, _PAD = 15.0, 14.0
+"""Pixels of a line of text in a block of the schematic, and of what its lines have around them."""
+_PIPE, _CACHE, _WIDEST = 34.0, 26.0, 46.0
+"""Pixels of the height of a pipe and of the cache; share of the width, in percent, that the widest pipe takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A part of a device: its name, role and rate, and the seconds that it works in each phase at that rate."""
+
+    name: str
+    role: str
+    rate: str
+    times: list[float]
+    limits: list[bool]
+
+
+def schematic(request: ResolvedRequest, result: Analysis) -> Figure:
+    """Schematic of a device: compute, the last cache, memory and link, each with the time that it works in each phase.
+
+    Times are the work over the datasheet's rates. What bounds most of a phase, operator by operator, has a thick outline: its
+    own time need not be the longest, since others work while it does. Pipes are as wide as their bytes per second.
+    """
+    hardware, phases = request.hardware, [phase for phase in result.phases if phase.time.bound is not None]
+    matrix, vector, memory, link = _units(request, phases)
+    linked = sum(link.times) > 0
+    tall = _PAD + _LINE * (2 + len(phases))
+    rates = [hardware.bandwidth, *([_link_rate(request)] if linked else [])]
+    blocks: list[Block] = []
+    top = float(5 * linked) + tall + (tall + _PIPE) * linked + _PIPE + _CACHE + tall + 4
+    low = top - 2 - tall
+    blocks.append(_block_of(matrix, 0.0, 62.0, low, low + tall, phases))
+    blocks.append(_block_of(vector, 64.0, 100.0, low, low + tall, phases))
+    low -= _CACHE
+    cache = hardware.accelerator.l2
+    size = f", {formatting.binary(cache.value, 3)}" if cache is not None else ""
+    blocks.append(Block(text=f"last-level cache{size}", role="free", x0=0.0, x1=100.0, y0=low + 3, y1=low + _CACHE - 3))
+    low -= _PIPE
+    blocks.append(_pipe(memory, rates[0] / max(rates), low, low + _PIPE))
+    low -= tall
+    blocks.append(_block_of(memory, 0.0, 100.0, low, low + tall, phases))
+    if linked:
+        low -= _PIPE
+        blocks.append(_pipe(link, rates[1] / max(rates), low, low + _PIPE))
+        low -= tall
+        blocks.append(_block_of(link, 0.0, 100.0, low, low + tall, phases))
+    units = [matrix, vector, memory, *([link] if linked else [])]
+    rows = [
+        (
+            text_cell(unit.name),
+            text_cell(unit.rate),
+            *(seconds(needed) for needed in unit.times),
+            text_cell(" and ".join([phase.name for phase, limits in zip(phases, unit.limits, strict=True) if limits])),
+        )
+        for unit in units
+    ]
+    names = ("part", "rate", *(f"{phase.name}" for phase in phases), "limits")
+    share_of = f" One of {result.hardware['devices']} devices." if result.hardware["devices"] > 1 else ""
+    return Figure(
+        key="device",
+        title="Time of each part of the device",
+        note=f"Work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
+        x=Axis(title="", scale="linear", low=-0.5, high=100.5),
+        y=Axis(title="", scale="linear", low=0.0, high=top),
+        series=(),
+        blocks=tuple(blocks),
+        table=table("device-rows", "Parts of the device", "", names, rows),
+    )
+
+
+def _units(request: ResolvedRequest, phases: list[Phase]) -> tuple[_Unit, _Unit, _Unit, _Unit]:
+    """Matrix units, vector units, memory and link."""
+    hardware = request.hardware
+    products = [op for phase in phases for op in phase.operators if op.cost.matrix_flops]
+    dtypes = sorted({op.dtype for op in products})
+    dtype = max(dtypes, key=lambda name: sum([op.times.matrix for op in products if op.dtype == name]), default="")
+    peak = f"{formatting.quantity(hardware.peak(dtype), 'FLOP/s', 3)} {dtype}" if dtype else ""
+    vector_peak = hardware.vector_peak
+    vector_rate = formatting.quantity(vector_peak, "FLOP/s", 3) if vector_peak else "rate not known"
+    matrix = [sum([op.times.matrix for op in phase.operators]) for phase in phases]
+    vector = [sum([op.times.vector for op in phase.operators]) for phase in phases]
+    memory = [sum([op.times.memory for op in phase.operators]) for phase in phases]
+    link = [sum([op.times.link for op in phase.operators]) for phase in phases]
+    pairs = list(zip(phases, matrix, vector, strict=True))
+    stored = f"{hardware.accelerator.memory.type} {formatting.binary(hardware.memory_bytes, 3)}"
+    rate = formatting.quantity(_link_rate(request), "B/s", 3) if sum(link) > 0 else ""
+    return (
+        _Unit("matrix units", "compute", peak, matrix, [one.bound_by == "compute" and of >= other for one, of, other in pairs]),
+        _Unit("vector units", "compute", vector_rate, vector, [one.bound_by == "compute" and of < by for one, of, by in pairs]),
+        _Unit(
+            stored,
+            "memory",
+            formatting.quantity(hardware.bandwidth, "B/s", 3),
+            memory,
+            [p.bound_by == "memory" for p in phases],
+        ),
+        _Unit("links to the other devices", "link", rate, link, [phase.bound_by == "link" for phase in phases]),
+    )
+
+
+def _link_rate(request: ResolvedRequest) -> float:
+    """Byte/s in one direction of the links between the devices of one group."""
+    deployment = request.deployment
+    sizes = (deployment.tensor_parallel_size, deployment.expert_parallel_size, 2)
+    joined = request.hardware.connection(next(size for size in sizes if size > 1))
+    return 0.0 if joined is None else joined.within(joined.together - 1)
+
+
+def _block_of(unit: _Unit, x0: float, x1: float, y0: float, y1: float, phases: list[Phase]) -> Block:
+    """The block of a part, with a line for each phase."""
+    lines = [unit.name, unit.rate]
+    for phase, needed, limits in zip(phases, unit.times, unit.limits, strict=True):
+        lines.append(f"{phase.name} {formatting.quantity(needed, 's', 3)}{' (limits)' if limits else ''}")
+    return Block(text="\n".join(lines), role=unit.role, x0=x0, x1=x1, y0=y0, y1=y1, strong=any(unit.limits))
+
+
+def _pipe(unit: _Unit, part: float, y0: float, y1: float) -> Block:
+    """A pipe whose width is its share of the widest one's, with its rate beside it."""
+    half = _WIDEST * part / 2
+    return Block(
+        text=unit.rate, role=unit.role, x0=30.0 - half, x1=30.0 + half, y0=y0, y1=y1, strong=any(unit.limits), beside=True
+    )

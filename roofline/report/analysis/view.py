@@ -20,7 +20,7 @@ from roofline.predict.timing import pipeline
 from roofline.report import answer, summary
 from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, largest_batch, ttft_by_prompt
 from roofline.report.analysis.comparison import comparison, sensitivity
-from roofline.report.analysis.step_figures import PARTS, memory_budget, operators_table, roofline_figure, time_budget
+from roofline.report.analysis.step_figures import PARTS, memory_budget, operators_table, roofline_figure, schematic, time_budget
 from roofline.report.cells import about_count, about_time, best, gibibytes, number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Cell, Command, Default, Figure, Gauge, Part, Section, Table, Tile, View
 from roofline.specs.hardware import Hardware
@@ -224,7 +224,7 @@ def section_keys(state: Solved) -> list[str]:
     if len(state.results) > 1:
         keys.append("compare")
     if any(phase.time.bound is not None for phase in result.phases):
-        keys += [f"time-{phase.name}" for phase in result.phases]
+        keys += [*[f"time-{phase.name}" for phase in result.phases], "device"]
     keys += ["memory", "batch-limits", "ttft"]
     if result.memory.fits or request.ignore_capacity:
         keys.append("sensitivity")
@@ -237,7 +237,7 @@ def section_of(state: Solved, key: str) -> Section:
         return last_section(state.requests[0], state.results[0], key)
     if key == "compare":
         return section("compare", "Side by side", "", [comparison(state.requests, state.results)])
-    return figure_section(_figure(state, key), half=key != "heatmap")
+    return figure_section(_figure(state, key), half=True)
 
 
 def _figure(state: Solved, key: str) -> Figure:
@@ -248,6 +248,8 @@ def _figure(state: Solved, key: str) -> Figure:
         return roofline_figure(request, result, others)
     if key == "explorer":
         return explorer(request, result, tpot)
+    if key == "device":
+        return schematic(request, result)
     if key == "memory":
         return memory_budget(state.results)
     if key == "batch-limits":

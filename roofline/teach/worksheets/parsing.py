@@ -31,13 +31,13 @@ _PER_S = ("/s", "/sec", "/second")
 UNITS: dict[str, dict[str, float]] = {
     "bytes": {
         **_spellings({**_SI, **_BINARY}, *_BYTES),
-        **_spellings(_SI, *_BITS, scale=0.125),
+        **_spellings({**_SI, **_BINARY}, *_BITS, scale=0.125),
     },
     "flop": {**_spellings(_SI, *_FLOP), **{word + unit: size for word, size in _WORDS.items() for unit in ("", *_FLOP)}},
     "flop/s": _spellings(_SI, "FLOPS", "OP/s", "OPS", *(unit + per for unit in _FLOP for per in _PER_S)),
     "bytes/s": {
         **_spellings({**_SI, **_BINARY}, *(unit + per for unit in _BYTES for per in _PER_S)),
-        **_spellings(_SI, *(unit + per for unit in _BITS for per in _PER_S), scale=0.125),
+        **_spellings({**_SI, **_BINARY}, *(unit + per for unit in _BITS for per in _PER_S), scale=0.125),
     },
     "flop/byte": _spellings({"": 1.0}, *(f"{above}/{below}" for above in (*_FLOP, "OP", "OPs") for below in _BYTES)),
     "s": {**_spellings(_SMALL, "s"), **{name: float(size) for name, size in SECONDS.items()}},

@@ -7,14 +7,16 @@ import re
 from typing import Any
 
 import pytest
+from picture_texts import text_faults
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.report.analysis.step_figures import roofline_figure
+from roofline.report.analysis.step_figures import roofline_figure, schematic
 from roofline.report.analysis.view import flags, inputs, options, view
 from roofline.report.cells import csv_text
 from roofline.report.figure import Cell, Section, Table, View
 from roofline.report.styles import looks
+from roofline.report.svg import svg
 
 STATE: dict[str, Any] = {
     "model": "llama-3.1-8b", "hardware": "h100-sxm", "others": ["a100-sxm-80gb"], "fixed": {}, "batch": 8, "input_len": 512,
@@ -293,6 +295,13 @@ def test_without_objectives_none_is_drawn() -> None:
     assert not [mark.text for figure in figures for mark in figure.marks if mark.role == "slo"]
 
 
+def test_the_tile_of_the_largest_batch_says_when_linear_layers_are_compute_bound() -> None:
+    """312 TFLOP/s over 2.039 TB/s are 153 FLOP/byte; a weight has 2 bytes, and 2 FLOP per sequence: 153 sequences."""
+    tile = view({**STATE, "hardware": "a100-sxm-80gb"}).tiles[-1]
+    assert tile.label == "Max batch"
+    assert "linear layers are compute-bound from 153" in tile.note
+
+
 def test_the_engine_starts_for_one_point_and_for_service() -> None:
     """For the batch of the state, and for the largest that fits; one command where they are the same."""
     commands = {command.label: command.text for command in view(STATE).commands}
@@ -348,3 +357,38 @@ def test_a_vision_tower_is_a_part_of_the_memory() -> None:
     tower = next(float(series.x[0]) for series in figure.series if series.name == "vision tower")
     result = roofline.analyze("gemma-3-12b", "h100-sxm", batch=8, input_len=512, context=2048)
     assert tower == DIGITS(result.memory.tower_bytes / 2**30)
+
+
+def test_schematic() -> None:
+    """Llama 3.1 8B, decode at batch 1 and 1,024 tokens on the A100 SXM 80GB, and the same divided over two.
+
+    Memory: the bytes of the step over 2.039 TB/s; matrix units: its matrix FLOP over 312 TFLOP/s. A collective of two devices
+    over NVLink's 300 GB/s takes time on the links, which one device alone does not have.
+    """
+    result = roofline.analyze("llama-3.1-8b", "a100-sxm-80gb")
+    figure = schematic(prepare("llama-3.1-8b", "a100-sxm-80gb"), result)
+    assert figure.table is not None
+    rows = {row[0].text: row for row in figure.table.rows}
+    decode = result.decode
+    assert decode is not None
+    assert rows["HBM2e 80 GiB"][3].value == pytest.approx(decode.cost.bytes / 2.039e12)
+    assert rows["matrix units"][3].value == pytest.approx(decode.cost.matrix_flops / 312e12)
+    assert [row[-1].text for row in figure.table.rows] == ["prefill", "", "decode"]
+    strong = {block.text.split("\n")[0] for block in figure.blocks if block.strong}
+    assert strong == {"matrix units", "HBM2e 80 GiB", "2.04 TB/s"}
+    assert [block.text for block in figure.blocks if block.beside] == ["2.04 TB/s"]
+
+    two = schematic(prepare("llama-3.1-8b", "a100-sxm-80gb", tp=2), roofline.analyze("llama-3.1-8b", "a100-sxm-80gb", tp=2))
+    pipes = {block.text: block.x1 - block.x0 for block in two.blocks if block.beside}
+    assert pipes["300 GB/s"] / pipes["2.04 TB/s"] == pytest.approx(300 / 2039)
+    assert two.table is not None
+    assert (two.table.rows[-1][3].value or 0) > 0
+
+
+def test_blocks_of_a_schematic_hold_their_texts() -> None:
+    """In a column of a page, and on a phone, where a text that is too long is cut, not written beyond its block."""
+    figure = schematic(prepare("llama-3.1-8b", "a100-sxm-80gb", tp=2), roofline.analyze("llama-3.1-8b", "a100-sxm-80gb", tp=2))
+    for width in (760.0, 480.0, 300.0):
+        assert text_faults(svg(figure, width)) == []
+    boxes = sorted((block.y0, block.y1) for block in figure.blocks if block.x0 == 0.0)
+    assert all(lower[1] <= upper[0] for lower, upper in itertools.pairwise(boxes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline.errors import UnitError
-from roofline.teach.worksheets.parsing import BASE, EXAMPLES, MEANING, UNITS, parse_answer
+from roofline.teach.worksheets.parsing import BASE, EXAMPLES, MEANING, UNITS, ParsedAnswer, parse_answer
 from roofline.units import parse_count, parse_quantity
 
 
@@ -112,6 +112,8 @@ def test_refusals(text: str, kind: str, problem: str) -> None:
 def test_bits_are_marked() -> None:
     """A small b is a bit: 16 Gb are 2 GB, and the checker can say so."""
     assert parse_answer("16 Gb", "bytes").bits
+    assert parse_answer("256 Kib", "bytes") == ParsedAnswer(32768.0, "", bits=True)  # 256 x 1,024 / 8
+    assert parse_answer("1 Gib/s", "bytes/s").bits
     assert parse_answer("16 Gb", "bytes").value == 2e9
     assert not parse_answer("16 GB", "bytes").bits
 
