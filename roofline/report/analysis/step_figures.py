@@ -549,7 +549,7 @@ def schematic(request: ResolvedRequest, result: Analysis) -> Figure:
     return Figure(
         key="device",
         title="Time of each part of the device",
-        note=f"Work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
+        note=f"{result.hardware['name']}: work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
         x=Axis(title="", scale="linear", low=-0.5, high=100.5),
         y=Axis(title="", scale="linear", low=0.0, high=top),
         series=(),
