@@ -545,11 +545,12 @@ def schematic(request: ResolvedRequest, result: Analysis) -> Figure:
         for unit in units
     ]
     names = ("part", "rate", *(f"{phase.name}" for phase in phases), "limits")
+    name = result.hardware["name"]
     share_of = f" One of {result.hardware['devices']} devices." if result.hardware["devices"] > 1 else ""
     return Figure(
         key="device",
         title="Time of each part of the device",
-        note=f"{result.hardware['name']}: work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
+        note=f"{name}: work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
         x=Axis(title="", scale="linear", low=-0.5, high=100.5),
         y=Axis(title="", scale="linear", low=0.0, high=top),
         series=(),
