@@ -42,7 +42,7 @@ def test_paper(open_page, path):
         "(all) => all.map((one) => one.closest('section').querySelector('h2').innerText)"
     )
     first_two = " ".join(printed(page)[:2])
-    assert len(titles) == 9
+    assert len(titles) == 10
     assert [title for title in titles if title not in first_two] == []
 
 

@@ -428,7 +428,7 @@ def _sections(answers: Sequence[tuple[ResolvedRequest, Analysis]], ttft: float, 
     if plain and result.prefill is not None:
         sections.append(live.figure_section(ttft_by_prompt([one for one, _ in answers], ttft)))
     if plain and result.decode is not None:
-        sections.append(live.figure_section(heatmap(request, result), half=False))
+        sections.append(live.figure_section(heatmap(request, result)))
     return [*sections, *[live.last_section(request, result, key) for key in live.LAST_SECTIONS]]
 
 

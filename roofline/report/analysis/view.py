@@ -237,7 +237,7 @@ def section_of(state: Solved, key: str) -> Section:
         return last_section(state.requests[0], state.results[0], key)
     if key == "compare":
         return section("compare", "Side by side", "", [comparison(state.requests, state.results)])
-    return figure_section(_figure(state, key), half=True)
+    return figure_section(_figure(state, key))
 
 
 def _figure(state: Solved, key: str) -> Figure:

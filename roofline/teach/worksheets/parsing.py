@@ -272,7 +272,9 @@ def _in_unit(value: float, unit: str, kind: str) -> ParsedAnswer:
             return ParsedAnswer(
                 0.0, f"“{plain}” is a unit of {MEANING[other]}. The answer is {MEANING[kind]}, such as {EXAMPLES[kind]}."
             )
-    sizes = {size: spelling for spelling, size in own.items() if spelling.lower() == plain.lower()}
+    # "kib" is 1,024 bytes: bits are counted in such units only where they are written exactly so
+    others = [spelling for spelling in own if not spelling.partition("/")[0].endswith("ib")]
+    sizes = {own[spelling]: spelling for spelling in others if spelling.lower() == plain.lower()}
     if len(sizes) == 1:
         return ParsedAnswer(value * next(iter(sizes)))
     if len(sizes) > 1:
