@@ -43,7 +43,6 @@ NOT_READ = {
     "MuseGlimmerForCausalLM": _OWN,
     "NemotronHPuzzleForCausalLM": "layers that differ one by one (`block_configs`)",
     "PanguProMoEV2ForCausalLM": "attention sinks that are keys and values of their own",
-    "Plamo3ForCausalLM": "what published configs say of their windows is not known",
     "Qwen4ExpForCausalLM": _OWN,
     "Step5ForCausalLM": _OWN,
 }

@@ -67,6 +67,8 @@ class GroupedQueryAttention(MixerBlock):
         default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
 
+    output_norm: bool = Field(default=False, description="a norm of all heads' outputs before the output projection (RMSNorm)")
+
     @model_validator(mode="after")
     def _consistent(self) -> GroupedQueryAttention:
         if self.num_attention_heads % self.num_key_value_heads:
@@ -165,6 +167,9 @@ class GroupedQueryAttention(MixerBlock):
             operators["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
         elif self.output_gate == "headwise":
             operators["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
+        if self.output_norm:
+            # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
+            operators["output_norm"] = Norm(rows=site.tokens, width=n_q * d_v, dtypes=vector)
         output = site.precision.dtypes("attention/o_proj")
         operators["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
         return operators
@@ -261,4 +266,6 @@ class GroupedQueryAttention(MixerBlock):
                 yield Weight(f"attention.{name}_norm", (width,), bias=width * self.qk_norm_bias, heads=heads if whole else 0)
         if self.sinks:
             yield Weight("attention.sinks", (n_q,))
+        if self.output_norm:
+            yield Weight("attention.output_norm", (n_q * d_v,))
         yield Weight("attention.o", (hidden, n_q * d_v), "attention/o_proj", bias=hidden * self.o_bias)

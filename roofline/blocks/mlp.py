@@ -10,6 +10,7 @@ from pydantic import Field
 from roofline.blocks.base import BlockContext, FeedForwardBlock, Operators, Sharding, Weight
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
+from roofline.operators.norm import Norm
 from roofline.specs.base import Whole
 
 
@@ -59,17 +60,24 @@ class GatedMlp(FeedForwardBlock):
     intermediate_size: Whole = Field(ge=1)
     bias: bool = False
     down_bias: bool = Field(default=False, description="a bias of the last matrix, also where the others have none")
+    inner_norm: bool = Field(default=False, description="a norm before the last matrix (RMSNorm)")
 
     def operators(self, site: BlockContext) -> Operators:
         """Gate and up together, activation, down."""
         d_ff, d_model = self.intermediate_size, site.hidden_size
         up, down = site.precision.dtypes("mlp/gate_up_proj"), site.precision.dtypes("mlp/down_proj")
         two = ((d_ff, d_model),) * 2
-        return {
+        vector = site.precision.dtypes("norm")
+        operators: Operators = {
             "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
-            "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=site.precision.dtypes("norm")),
-            "down_proj": Gemm(m=site.tokens, n=d_model, k=d_ff, bias=self.bias or self.down_bias, dtypes=down),
+            "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=vector),
         }
+        if self.inner_norm:
+            # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
+            operators["inner_norm"] = Norm(rows=site.tokens, width=d_ff, dtypes=vector)
+        biased = self.bias or self.down_bias
+        operators["down_proj"] = Gemm(m=site.tokens, n=d_model, k=d_ff, bias=biased, dtypes=down)
+        return operators
 
     def describe(self) -> str:
         """Its kind and inner width."""
@@ -81,4 +89,6 @@ class GatedMlp(FeedForwardBlock):
         yield from (
             Weight(f"mlp.{name}", (width, hidden), "mlp/gate_up_proj", bias=width * self.bias) for name in ("gate", "up")
         )
+        if self.inner_norm:
+            yield Weight("mlp.inner_norm", (width,))
         yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * (self.bias or self.down_bias))

@@ -168,6 +168,10 @@ CASES = {
         + 2 * mlp() + 3 * experts(8, 40, 56),
         TABLES + D, 2 * 24,
     ),
+    "plamo3": Case(
+        {**BASE, "model_type": "plamo3", "head_dim": 24, "sliding_window": [16, 16, None, 16, None]},
+        LAYERS * (attention(head=24) + 2 * 24 + mlp() + 2 * NORMS), TABLES + D, 2 * N_KV * 24,
+    ),
     "rnj1": Case(
         {**BASE, "model_type": "rnj1", "head_dim": HEAD, "attention_bias": False,
          "layer_types": ["full_attention"] * LAYERS, "sliding_window": 64},

@@ -376,6 +376,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     ),
     "axk1": ({"norm.both.before_mlp": "post_attention_layernorm", "norm.both.after_mlp": "post_mlp_layernorm"},),
     "mistral4": (_stacked("mlp.experts"), _EACH),
+    "bitnet": ({"attention.output_norm": "self_attn.attn_sub_norm", "mlp.inner_norm": "mlp.ffn_sub_norm"},),
     "flint": ({**_SHARED_EXPERT, "attention.sinks": _bare("self_attn.softmax_offset")},),
     "vaultgemma": ({"norm.pre.before_mlp": "pre_feedforward_layernorm"},),
     "kolibri1": (

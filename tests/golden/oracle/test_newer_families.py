@@ -74,6 +74,7 @@ def _bases() -> dict[str, Config]:
         "hy_v3": {**BASE, **WIDE, **EXPERTS, "num_shared_experts": 2},
         "flint": {**BASE, **WIDE, **EXPERTS, **WINDOW, "num_hidden_layers": 7, "shared_expert_intermediate_size": 56},
         "kolibri1": {**BASE, **WIDE, **EXPERTS, **WINDOW, "num_hidden_layers": 6, "shared_expert_intermediate_size": 56},
+        "bitnet": {**without_dim, "attention_bias": False},
         "vaultgemma": {**BASE, **WIDE, **WINDOW, "attention_bias": False},
         "lfm2": {
             **without_dim, "conv_L_cache": 3, "conv_bias": False, "block_multiple_of": 16, "full_attn_idxs": [1, 4],
@@ -131,6 +132,7 @@ CHANGES: dict[str, tuple[Config, ...]] = {
     "minicpm3": ({"v_head_dim": 10}, {"q_lora_rank": None, "tie_word_embeddings": True}),
     "flint": (BIASED, {"mlp_only_layers": [2], "decoder_sparse_step": 2}, {"layer_types": [SLIDE, FULL] * 3 + [FULL]}),
     "kolibri1": ({"layer_types": [SLIDE, FULL] * 3}, {"tie_word_embeddings": True}),
+    "bitnet": (BIASED, {"tie_word_embeddings": True}),
     "vaultgemma": (BIASED, {"layer_types": [FULL, SLIDE, SLIDE, SLIDE, FULL]}),
     "lfm2": (
         {"block_auto_adjust_ff_dim": False, "conv_bias": True},

@@ -66,6 +66,7 @@ from roofline.specs.huggingface.families.kimi_linear import kimi_linear
 from roofline.specs.huggingface.families.lfm2 import lfm2, lfm2_moe, lfm3
 from roofline.specs.huggingface.families.llama import (
     arcee,
+    bitnet,
     cwm,
     helium,
     jais2,
@@ -74,6 +75,7 @@ from roofline.specs.huggingface.families.llama import (
     minicpm3,
     orion,
     pangu_embedded,
+    plamo3,
     seed_oss,
     solar,
     step1,
@@ -110,8 +112,8 @@ from roofline.specs.huggingface.families.step3p5 import step3, step3p5
 FAMILIES: Registry[Family] = Registry(
     "family",
     (
-        afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bailing_moe, bamba, bloom, chatglm, cohere, cohere2,
-        cohere2_moe, cosmos3_edge, cwm, dbrx, deepseek, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32,
+        afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bailing_moe, bamba, bitnet, bloom, chatglm, cohere,
+        cohere2, cohere2_moe, cosmos3_edge, cwm, dbrx, deepseek, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32,
         deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
         falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
         glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
@@ -120,9 +122,9 @@ FAMILIES: Registry[Family] = Registry(
         llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
         ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo,
         olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_ultra_moe, param2moe, phi, phi3, phi3small,
-        phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl,
-        qwen3_vl_moe, rnj1, sarvam_mla, seed_oss, smollm3, solar, solar_open, stablelm, starcoder2, step1, step3, step3p5,
-        telechat2, teleflm, vaultgemma, youtu, zamba2,
+        phi4flash, phimoe, plamo3, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
+        qwen3_vl, qwen3_vl_moe, rnj1, sarvam_mla, seed_oss, smollm3, solar, solar_open, stablelm, starcoder2, step1,
+        step3, step3p5, telechat2, teleflm, vaultgemma, youtu, zamba2,
     ),
     group="roofline.families",
     accepts=Family,

@@ -217,3 +217,39 @@ def pangu_embedded(config: Config) -> Draft:
         gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias", default=False)),
     )
     return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("bitnet", architectures=("BitNetForCausalLM", "BitnetForCausalLM"), source=transformers("bitnet"))
+def bitnet(config: Config) -> Draft:
+    """Reads `bitnet` configs: Llama with a norm before the last matrix of each block."""
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    if n_q * head_dim != config.whole("hidden_size"):
+        config.refuse("head_dim", "the class has a norm of hidden_size elements before the output projection")
+    biased = config.flag("attention_bias", default=False)
+    config.off("mlp_bias")
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, output_norm=True),
+        gated_mlp(config.whole("intermediate_size"), inner_norm=True),
+    )
+    return Draft([layer] * layers_of(config), model_keys(config))
+
+
+@family("plamo3", architectures=("Plamo3ForCausalLM",), source=vllm("plamo3"))
+def plamo3(config: Config) -> Draft:
+    """Reads `plamo3` configs: norms around the blocks and of each head; windows are listed layer by layer, null for none."""
+    count = layers_of(config)
+    listed = config.raw("interleaved_sliding_window", "sliding_window")
+    good = isinstance(listed, list) and len(listed) == count
+    if not good or not all(width is None or (type(width) is int and width > 0) for width in listed):
+        config.refuse("sliding_window", f"must be a list with a width in tokens, or null, for each of the {count} layers")
+    kinds = [FULL if width is None else SLIDING for width in listed]
+    config.only("layer_types", kinds, "sliding_window has windows on other layers")
+    config.harmless("sliding_window_pattern", "rope_local_theta")
+    n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
+    feed = gated_mlp(config.whole("intermediate_size"))
+    layers = [
+        Layer(name, gqa(n_q, n_kv, head_dim, sliding_window=width, qk_norm="head"), feed, {"norms": "both"})
+        for name, width in zip(layer_names(kinds), listed, strict=True)
+    ]
+    return Draft(layers, model_keys(config))
