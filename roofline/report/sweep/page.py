@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline import formatting
@@ -65,12 +66,25 @@ def view(sweep: SweepData) -> View:
 
 def _sections(sweep: SweepData) -> list[Section]:
     phases = sweep.phases if len(sweep.frame) else []
-    return [
-        section
-        for phase, rows in phases
-        for make in _makers(sweep, phase, rows)
-        for section in make(sweep, phase, rows, len(phases))
-    ]
+    return _paired(
+        [
+            section
+            for phase, rows in phases
+            for make in _makers(sweep, phase, rows)
+            for section in make(sweep, phase, rows, len(phases))
+        ]
+    )
+
+
+def _paired(sections: list[Section]) -> list[Section]:
+    """The sections; one of half the width that has none beside it is as wide as the page."""
+    paired: list[Section] = []
+    is_left = True
+    for at, section in enumerate(sections):
+        has_right = at + 1 < len(sections) and sections[at + 1].half
+        paired.append(replace(section, half=section.half and (has_right or not is_left)))
+        is_left = not paired[-1].half or not is_left
+    return paired
 
 
 def _makers(
@@ -193,19 +207,19 @@ def _tiles(sweep: SweepData) -> tuple[Tile, ...]:
     if sweep.rule in ("histogram", "best") or sweep.frame.empty:
         return ()
     fits = fitting(sweep.frame)
-    listed = [Tile(label="rows", cell=whole(len(fits)), note="" if sweep.points is None else f"of {sweep.points:,} points")]
+    listed = [Tile(label="Rows", cell=whole(len(fits)), note="" if sweep.points is None else f"of {sweep.points:,} points")]
     if not sweep.rule:
-        listed.append(Tile(label="fit in memory", cell=share(float(fits.mean())), note=f"{int(fits.sum()):,} points"))
+        listed.append(Tile(label="Fit in memory", cell=share(float(fits.mean())), note=f"{int(fits.sum()):,} points"))
     for phase, rows in sweep.phases:
         fitted = rows[fitting(rows)]
         on = basis(sweep, phase, fitted)
         if on is None or not fitted[on.time].notna().any():
             continue
         note = on.name if on.name == "estimate" else "at the bound"
-        listed.append(Tile(label=f"min {on.title}", cell=_as(on, about_time, seconds, float(fitted[on.time].min())), note=note))
+        listed.append(Tile(label=f"Min {on.title}", cell=_as(on, about_time, seconds, float(fitted[on.time].min())), note=note))
         rate = rates(fitted, phase, on)
         if rate is not None and rate.notna().any():
-            label = f"max {'tokens' if phase == 'decode' else 'prompt tokens'}/s per device"
+            label = f"Max {'tokens' if phase == 'decode' else 'prompt tokens'}/s per device"
             listed.append(Tile(label=label, cell=_as(on, about_count, number_cell, float(rate.max())), note=note))
     return tuple(listed)
 
