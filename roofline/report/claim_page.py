@@ -50,7 +50,7 @@ def view(judgement: Judgement, text: str | None, line: str) -> View:
         fits=judgement.verdict != "impossible",
         error="",
         tiles=_tiles(worst, text),
-        commands=(Command(label="Reproduce in a terminal", text=line),),
+        commands=(Command(label="Reproduce in a terminal", text=line, repeats=True),),
         sections=tuple(sections),
         assumptions=text_table("assumptions", notes),
         not_modelled=_NOT_MODELLED,

@@ -17,6 +17,7 @@ PAGES = {
     "report": ("report gpt2 --hardware a100-sxm-80gb --hardware h100-sxm --bandwidth '1.5 TB/s'", "batch", "24", "--batch 24"),
     "calculator": ("report --calculator", "model", "qwen3-32b", "roofline analyze qwen3-32b --hardware h100-sxm"),
     "op": ("report op --calculator", "operator", "gemm", "roofline op gemm"),
+    "claim calculator": ("report claim --calculator", "tokens_per_s", "250", "--tokens-per-s 250"),
     "plan": (
         "plan llama-3.1-8b --hardware h100-sxm,l40s --rate 20 --input-len 1k --output-len 256 --ttft 2s --tpot 50ms",
         "price.l40s", "2.5", "roofline plan llama-3.1-8b",
