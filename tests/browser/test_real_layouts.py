@@ -117,7 +117,7 @@ def test_sliders_of_figures_that_may_be_given_go_over_useful_ranges(open_page, f
         assert 0.6 < float(box.input_value()) / most < 1
         page.keyboard.press("Home")
         if first:
-            # a tenth of the least of all hardware, of which one has 3 TFLOP/s: five decades, 55 pixels each
+            # a tenth of the least of all hardware, of which one has 2.6 TFLOP/s: five decades, 55 pixels each
             assert 0.0005 < float(box.input_value()) / float(first) < 0.5
             control.locator(".undo").click()
         assert box.input_value() == first
