@@ -151,7 +151,9 @@ class Model(Spec):
     apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
         default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
     )
-    format: Literal["", "gguf"] = Field(default="", description="of the file that holds the weights, where engines ask for one")
+    format: Literal["", "gguf"] = Field(
+        default="", description="of the file that holds the weights: gguf is of llama.cpp, which is then the default engine"
+    )
     vision: VisionTower | None = Field(
         default=None, description="the work of its vision tower on one image; default: the config does not say what it is"
     )

@@ -41,6 +41,8 @@ from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment, Step, cached_tokens, decode, merged, parse_segments, prefill, sequences
 from roofline.units import parse_count
 
+DEFAULT_ENGINE, GGUF_ENGINE = "vllm", "llama.cpp"
+"""The engine where none is given: of models in general, and of GGUF files, whose format is llama.cpp's."""
 SHORT = {short: ALIASES[short] for short in ("tp", "pp", "dp", "ep")}
 """Names of parallel sizes by their short forms."""
 COUNTS = {entry.name: int(entry.minimum) for entry in of_groups(DEPLOYMENT) if entry.kind == "count"}
@@ -532,7 +534,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     if not isinstance(engine_name, str | None):
         msg = f"--engine must be NAME or NAME@VERSION, not {engine_name!r}"
         raise InputError(msg)
-    engine, read = load_engine(engine_name or "vllm")
+    engine, read = load_engine(engine_name or (GGUF_ENGINE if model.format == "gguf" else DEFAULT_ENGINE))
     inputs.append(read)
     deployment = _read_deployment(left, engine, engine_name is not None, notes)
     share_of, utilization, share_note = _memory_share(deployment, engine, hardware.memory_bytes)

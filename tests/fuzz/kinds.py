@@ -307,12 +307,34 @@ def known() -> dict[str, Case]:
     }
 
 
+def _gguf() -> list[Case]:
+    data = (ROOT / "docs" / "examples" / "small.gguf").read_bytes()
+    lines = ("analyze small.gguf --hardware apple-m4-max", "models check small.gguf")
+    return [Case(tuple(line.split()), {"small.gguf": data}) for line in lines]
+
+
+_HEADER = 1800
+"""Bytes of the small file's header: what is behind them is zeros."""
+
+
+def _bytes(rng: random.Random, case: Case) -> Case:
+    """A binary file with other bytes in its header, or cut off."""
+    data = bytearray(case.files["small.gguf"])
+    if rng.random() < 0.2:
+        del data[rng.randrange(len(data)) :]
+    for _ in range(rng.randint(0, 3)):
+        if data:
+            data[rng.randrange(min(_HEADER, len(data)))] = rng.randrange(256)
+    return replace(case, files={"small.gguf": bytes(data)})
+
+
 KINDS: dict[str, Kind] = {
     "claim": Kind(_claims, _an_argument("")),
     "speculative-config": Kind(_speculation, _an_argument("--speculative-config"), 16),
     "options": Kind(_options, _of_options, 30),
     "workload": Kind(_workloads, _an_argument("--workload")),
     "lengths": Kind(_lengths, _of_lengths),
+    "gguf": Kind(_gguf, _bytes, 30),
     "config": Kind(_configs, _a_file, 32),
     "model": Kind(_models, _a_file),
     "hardware": Kind(_hardware, _a_file, 24),

@@ -8,7 +8,7 @@ read back has to be that file to the byte, and that model to the last parameter.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ COMMON = {
     **HEADS,
 }
 SPARSE = {LLM.EXPERT_COUNT: EXPERTS, LLM.EXPERT_USED_COUNT: 2, LLM.EXPERT_FEED_FORWARD_LENGTH: 256}
+SPARSE_OF_512 = {LLM.EXPERT_COUNT: EXPERTS, LLM.EXPERT_USED_COUNT: 2}
 HEAD_64 = {ATTENTION.KEY_LENGTH: 64, ATTENTION.VALUE_LENGTH: 64}
 MLA = {
     ATTENTION.HEAD_COUNT: 4, ATTENTION.HEAD_COUNT_KV: 1, ATTENTION.KV_LORA_RANK: 256, ATTENTION.Q_LORA_RANK: 256,
@@ -59,6 +60,17 @@ _HYBRID = {
     "mamba_d_conv": 4, "mamba_expand": 2, "mamba_d_state": 32, "mamba_n_groups": 1, "mamba_n_heads": 8, "mamba_d_head": 64,
 }  # fmt: skip
 _SPARSE = {"num_experts": EXPERTS, "num_experts_per_tok": 2, "moe_intermediate_size": 256}
+
+_DELTA = {
+    "head_dim": 64, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 64,
+    "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "partial_rotary_factor": 0.25,
+    "layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
+}  # fmt: skip
+DELTA = {
+    **HEAD_64, ROPE.DIMENSION_COUNT: 16, SSM.CONV_KERNEL: 4, SSM.STATE_SIZE: 64, SSM.GROUP_COUNT: 2, SSM.TIME_STEP_RANK: 4,
+    SSM.INNER_SIZE: 512, LLM.FULL_ATTENTION_INTERVAL: 4,
+}  # fmt: skip
+SHARED = {LLM.EXPERT_SHARED_FEED_FORWARD_LENGTH: 256}
 
 # By the architecture of the file: transformers' config, its keys, and what the file has of keys.
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -121,6 +133,46 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "starcoder2": ("Starcoder2Config", {"use_bias": True, "tie_word_embeddings": True}, {}),
     "smollm3": ("SmolLM3Config", {}, {}),
+    "arcee": ("ArceeConfig", {}, {}),
+    "ernie4_5": ("Ernie4_5Config", {"head_dim": 64}, HEAD_64),
+    "exaone4": (
+        "Exaone4Config",
+        {"sliding_window": 256, "sliding_window_pattern": 4, "layer_types": [*["sliding_attention"] * 3, "full_attention"]},
+        {ATTENTION.SLIDING_WINDOW: 256},
+    ),
+    "hunyuan-dense": ("HunYuanDenseV1Config", {"head_dim": 64}, HEAD_64),
+    "seed_oss": ("SeedOssConfig", {"head_dim": 64}, HEAD_64),
+    "minimax-m2": (
+        "MiniMaxM2Config",
+        {"num_local_experts": EXPERTS, "num_experts_per_tok": 2, "head_dim": 64, "intermediate_size": 256},
+        {**SPARSE, **HEAD_64, ROPE.DIMENSION_COUNT: 32},
+    ),
+    "granitemoe": (
+        "GraniteMoeConfig",
+        {"num_local_experts": EXPERTS, "num_experts_per_tok": 2},
+        {LLM.EXPERT_COUNT: EXPERTS, LLM.EXPERT_USED_COUNT: 2},
+    ),
+    "olmoe": ("OlmoeConfig", {"num_experts": EXPERTS, "num_experts_per_tok": 2, "intermediate_size": 512}, SPARSE_OF_512),
+    "dots1": (
+        "Dots1Config",
+        {
+            "n_routed_experts": EXPERTS, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "n_shared_experts": 1,
+            "first_k_dense_replace": 1, "head_dim": 64, "n_group": 1, "topk_group": 1, "sliding_window": None,
+        },
+        {**SPARSE, **HEAD_64, LLM.LEADING_DENSE_BLOCK_COUNT: 1, LLM.EXPERT_SHARED_COUNT: 1},
+    ),
+    "qwen3next": (
+        "Qwen3NextConfig",
+        {**_SPARSE, **_DELTA, "shared_expert_intermediate_size": 256, "decoder_sparse_step": 1},
+        {**SPARSE, **SHARED, **DELTA},
+    ),
+    "qwen35": ("Qwen3_5TextConfig", _DELTA, DELTA),
+    "qwen35moe": (
+        "Qwen3_5MoeTextConfig",
+        {**_SPARSE, **_DELTA, "shared_expert_intermediate_size": 256},
+        {**SPARSE, **SHARED, **DELTA},
+    ),
+    "mistral3": ("MistralConfig", {"head_dim": 64, "sliding_window": None}, HEAD_64),
 }  # fmt: skip
 ARCHITECTURES = {name: number for number, name in gguf.MODEL_ARCH_NAMES.items()}
 
@@ -147,15 +199,22 @@ def _stacked(name: str, shape: tuple[int, ...], architecture: str) -> Iterator[t
     elif name.endswith("kv_b_proj.weight"):
         yield f"{prefix}attn_k_b.weight", (4, 256, 64)
         yield f"{prefix}attn_v_b.weight", (4, 64, 256)
-    elif name.endswith("shared_mlp.input_linear.weight"):  # granite: gate and up one below the other
-        for part in ("gate", "up"):
-            yield f"{prefix}ffn_{part}.weight", (shape[0] // 2, shape[1])
-    elif name.endswith("shared_mlp.output_linear.weight"):  # of a model without experts
-        yield f"{prefix}ffn_down.weight", shape
+    elif "_linear.weight" in name:
+        yield from _granite(prefix, name.removesuffix(".weight"), shape)
     elif name.endswith("e_score_correction_bias"):
         yield f"{prefix}exp_probs_b.bias", shape
     else:
         yield name, shape
+
+
+def _granite(prefix: str, name: str, shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Granite's blocks: gate and up one below the other, of experts or of the one MLP that all tokens have."""
+    ending = "_exps.weight" if "block_sparse_moe" in name else ".weight"
+    if name.endswith("output_linear"):
+        yield f"{prefix}ffn_down{ending}", shape
+    else:
+        for part in ("gate", "up"):
+            yield f"{prefix}ffn_{part}{ending}", (*shape[:-2], shape[-2] // 2, shape[-1])
 
 
 _ENDINGS = (".weight", ".bias")
@@ -170,6 +229,7 @@ def _tensors(name: str, model: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
         if tied and key == "lm_head.weight":
             continue
         for part, shape in _stacked(key, tuple(value.shape), name):
+            part = part.replace("moe.router.weight", "moe.router.layer.weight")  # noqa: PLW2901 - as older classes call it
             mapped = part if part.startswith("blk.") else names.get_name(part, try_suffixes=_ENDINGS)
             if mapped is None and part.endswith(".dt_bias"):
                 mapped = names.get_name(part.replace("dt_bias", "dt_proj.bias"), try_suffixes=_ENDINGS)
@@ -191,10 +251,10 @@ def _type(name: str, shape: tuple[int, ...]) -> Any:
     return types.Q6_K if more else types.MXFP4 if "ffn_up_exps" in name else types.Q4_K
 
 
-def _write(path: Path, name: str, tensors: list[tuple[str, tuple[int, ...]]], choose: Callable[..., Any] = _type) -> int:
+def _write(path: Path, name: str, tensors: list[tuple[str, tuple[int, ...]]], more: dict[str, Any] | None = None) -> int:
     """Write a GGUF file; returns the bytes of its tensors."""
     writer = gguf.GGUFWriter(str(path), name)
-    keys = {**COMMON, **MODELS[name][2]}
+    keys = {**COMMON, **MODELS[name][2], **(more or {})}
     for key, value in keys.items():
         place = key.format(arch=name)
         if isinstance(value, list):
@@ -207,7 +267,7 @@ def _write(path: Path, name: str, tensors: list[tuple[str, tuple[int, ...]]], ch
     writer.add_float32(f"{name}.rope.freq_base", 10000.0)
     size = 0
     for tensor, shape in tensors:
-        kind = choose(tensor, shape)
+        kind = _type(tensor, shape)
         per_block, block = gguf.GGML_QUANT_SIZES[kind]
         data = np.zeros((*shape[:-1], shape[-1] // per_block * block), np.uint8)
         if kind == gguf.GGMLQuantizationType.F32:
@@ -238,6 +298,19 @@ def test_a_file_is_read_to_the_byte(name: str, tmp_path: Path) -> None:
     assert _bytes(model) + beside == pytest.approx(written, abs=0.5)
 
 
+def test_mixtral_is_a_llama_with_experts(tmp_path: Path) -> None:
+    """Llama's architecture has `expert_count` where the model is Mixtral."""
+    with torch.device("meta"):
+        config = transformers.MixtralConfig(**{**BASE, "num_local_experts": EXPERTS, "num_experts_per_tok": 2})
+        built = transformers.AutoModelForCausalLM.from_config(config)
+    path = tmp_path / "mixtral.gguf"
+    more = {LLM.EXPERT_COUNT: EXPERTS, LLM.EXPERT_USED_COUNT: 2}
+    written = _write(path, "llama", list(_tensors("llama", built)), more=more)
+    model = load_model(path)
+    assert count_parameters(model).total == sum(value.numel() for value in built.parameters())
+    assert _bytes(model) == pytest.approx(written, abs=0.5)
+
+
 def test_operators_have_the_bytes_of_their_tensors(tmp_path: Path) -> None:
     """Odd layers have values and down projections of 6.5625 bits, even ones of 4.5, whatever the mean of the file."""
     path = tmp_path / "llama.gguf"
@@ -258,6 +331,7 @@ def test_analyze_answers(tmp_path: Path) -> None:
     """Memory of the weights is that of the file's tensors."""
     path = tmp_path / "qwen3.gguf"
     written = _write(path, "qwen3", list(_tensors("qwen3", _built("qwen3"))))
-    result = analyze(path, "h100-sxm", engine="vllm", dtype=None)
+    assert analyze(path, "apple-m4-max").memory.weights_bytes == pytest.approx(written, abs=0.5)  # as llama.cpp loads it
+    result = analyze(path, "h100-sxm", engine="vllm")
     norms = 2 * (LAYERS * (2 * HIDDEN + 2 * 128) + HIDDEN)  # which vLLM loads in 16 bits
     assert result.memory.weights_bytes == pytest.approx(written - norms, abs=0.5)

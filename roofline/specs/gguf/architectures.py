@@ -220,14 +220,23 @@ def _gemma(model_type: str, every: int | None) -> Reader:
         config = {"model_type": model_type, **_dense(keys)}
         if every is not None:
             config["sliding_window"] = keys.whole("attention.sliding_window", low=1)
-            kinds = [
-                "full_attention" if (index + 1) % every == 0 else "sliding_attention"
-                for index in range(config["num_hidden_layers"])
-            ]
-            config["layer_types"] = kinds
+            config["layer_types"] = _windowed(config["num_hidden_layers"], every)
         return config
 
     return read
+
+
+def _exaone4(keys: Metadata) -> Config:
+    config = {"model_type": "exaone4", **_dense(keys)}
+    del config["attention_bias"]
+    width = keys.whole("attention.sliding_window", 0) or None
+    every = 4 if width else 1
+    return {**config, "sliding_window": width, "layer_types": _windowed(config["num_hidden_layers"], every)}
+
+
+def _windowed(count: int, every: int) -> list[str]:
+    """Kinds of attention of layers that have a window but for the last of each `every`."""
+    return ["full_attention" if (index + 1) % every == 0 else "sliding_attention" for index in range(count)]
 
 
 def _phi3(keys: Metadata) -> Config:
@@ -375,13 +384,59 @@ def _minimax_m2(keys: Metadata) -> Config:
     return {**config, "intermediate_size": width, "use_qk_norm": True, "rotary_dim": turned}
 
 
+def _delta_net(keys: Metadata) -> Config:
+    """Qwen3-Next and Qwen3.5: Gated DeltaNet but for each of a few layers, which has attention."""
+    config = _base(keys)
+    config |= _heads(keys, config)
+    turned = keys.whole("rope.dimension_count", config["head_dim"], low=1)
+    heads = keys.whole("ssm.time_step_rank", low=1)
+    return {
+        **config, "partial_rotary_factor": turned / config["head_dim"],
+        "full_attention_interval": keys.whole("full_attention_interval", 4, low=1),
+        "linear_conv_kernel_dim": keys.whole("ssm.conv_kernel", low=1),
+        "linear_num_key_heads": keys.whole("ssm.group_count", low=1), "linear_num_value_heads": heads,
+        "linear_key_head_dim": keys.whole("ssm.state_size", low=1),
+        "linear_value_head_dim": keys.whole("ssm.inner_size", low=1) // heads,
+    }  # fmt: skip
+
+
+def _delta_net_moe(model_type: str, **more: Any) -> Reader:
+    def read(keys: Metadata) -> Config:
+        keys.whole("feed_forward_length", 0)
+        return {
+            "model_type": model_type, **_delta_net(keys), **_experts(keys),
+            "moe_intermediate_size": keys.whole("expert_feed_forward_length", low=1),
+            "shared_expert_intermediate_size": keys.whole("expert_shared_feed_forward_length", low=1), **more,
+        }  # fmt: skip
+
+    return read
+
+
+def _qwen35(keys: Metadata) -> Config:
+    return {"model_type": "qwen3_5_text", **_delta_net(keys), "intermediate_size": keys.whole("feed_forward_length", low=1)}
+
+
+def _olmoe(keys: Metadata) -> Config:
+    return {"model_type": "olmoe", **_dense(keys), **_experts(keys)}
+
+
+def _dots1(keys: Metadata) -> Config:
+    return {
+        "model_type": "dots1", **_dense(keys), **_experts(keys, "n_routed_experts"),
+        "moe_intermediate_size": keys.whole("expert_feed_forward_length", low=1),
+        "n_shared_experts": keys.whole("expert_shared_count", low=1),
+        "first_k_dense_replace": keys.whole("leading_dense_block_count"),
+    }  # fmt: skip
+
+
 ARCHITECTURES: dict[str, Reader] = {
     "arcee": _of("arcee", mlp_bias=False),
     "cohere2": _cohere2,
     "command-r": _command_r,
     "deepseek2": _deepseek2,
+    "dots1": _dots1,
     "ernie4_5": _of("ernie4_5", "attention_bias", use_bias=False),
-    "exaone4": _of("exaone4", "attention_bias", sliding_window=None),
+    "exaone4": _exaone4,
     "falcon": _falcon,
     "gemma": _gemma("gemma", None),
     "gemma2": _gemma("gemma2", 2),
@@ -399,11 +454,15 @@ ARCHITECTURES: dict[str, Reader] = {
     "mistral3": _of("mistral", "attention_bias", sliding_window=None),
     "nemotron_h": _nemotron_h,
     "olmo2": _of("olmo2"),
+    "olmoe": _olmoe,
     "phi3": _phi3,
     "qwen2": _of("qwen2", "attention_bias", **_QWEN_WINDOW),
     "qwen2moe": _qwen2moe,
     "qwen2vl": _of("qwen2_vl", "attention_bias", **_QWEN_WINDOW),
     "qwen3": _of("qwen3", **_QWEN_WINDOW),
+    "qwen35": _qwen35,
+    "qwen35moe": _delta_net_moe("qwen3_5_moe_text"),
+    "qwen3next": _delta_net_moe("qwen3_next", decoder_sparse_step=1, mlp_only_layers=[]),
     "qwen3moe": _qwen3moe("qwen3_moe", **_QWEN_WINDOW),
     "qwen3vl": _of("qwen3_vl_text"),
     "qwen3vlmoe": _qwen3moe("qwen3_vl_moe_text"),

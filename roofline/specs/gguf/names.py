@@ -29,6 +29,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "norm.parallel.mixer": ("attn_norm_2",),
     "norm.parallel.mlp": ("attn_norm",),
     **{f"attention.{part}": (f"attn_{part}", "attn_qkv") for part in "qkv"},
+    "attention.q_gate": ("attn_q",),
     "attention.gate": ("attn_gate",),
     "attention.o": ("attn_output",),
     "attention.q_norm": ("attn_q_norm",),
@@ -53,6 +54,13 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "shared.up": ("ffn_up_shexp", "ffn_up"),
     "shared.down": ("ffn_down_shexp", "ffn_down"),
     "shared.gate_of_output": ("ffn_gate_inp_shexp",),
+    "delta.qkv": ("attn_qkv", "ssm_in"),
+    "delta.z": ("attn_gate", "ssm_in"),
+    "delta.b": ("ssm_beta", "ssm_ba"),
+    "delta.a": ("ssm_alpha", "ssm_ba"),
+    "delta.conv": ("ssm_conv1d",),
+    "delta.norm": ("ssm_norm",),
+    "delta.out": ("ssm_out",),
     "mamba.in": ("ssm_in",),
     "mamba.conv": ("ssm_conv1d",),
     "mamba.x": ("ssm_x",),
@@ -62,7 +70,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
     **{f"mamba.{part}_norm": (f"ssm_{part}_norm",) for part in ("dt", "b", "c")},
 }
 # Tensors whose names end here, without .weight.
-_BARE = {"mamba.A_log": "ssm_a", "mamba.D": "ssm_d", "mamba.dt_bias": "ssm_dt.bias"}
+_BARE = {
+    "delta.A_log": "ssm_a", "delta.dt_bias": "ssm_dt.bias",
+    "mamba.A_log": "ssm_a", "mamba.D": "ssm_d", "mamba.dt_bias": "ssm_dt.bias",
+}  # fmt: skip
 
 SPLIT = {"attn_kv_b.weight": ("attn_k_b.weight", "attn_v_b.weight")}
 """Tensors that a file may have in two parts."""
