@@ -172,6 +172,20 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {**_SPARSE, **_DELTA, "shared_expert_intermediate_size": 256},
         {**SPARSE, **SHARED, **DELTA},
     ),
+    "nemotron_h": (
+        "NemotronHConfig",
+        {
+            "head_dim": 64, "layers_block_type": ["mamba", "attention", "mlp", "mamba"], "mamba_num_heads": 8, "mamba_head_dim": 64,
+            "n_groups": 2, "ssm_state_size": 32, "conv_kernel": 4,
+        },
+        {
+            **HEAD_64, ATTENTION.HEAD_COUNT_KV: [0, 2, 0, 0], LLM.FEED_FORWARD_LENGTH: [0, 0, 512, 0], SSM.CONV_KERNEL: 4,
+            SSM.INNER_SIZE: 512, SSM.STATE_SIZE: 32, SSM.GROUP_COUNT: 2, SSM.TIME_STEP_RANK: 8,
+        },
+    ),
+    "qwen2vl": ("Qwen2Config", {}, {ROPE.DIMENSION_SECTIONS: [16, 24, 24, 0]}),  # whose language model is Qwen2
+    "qwen3vl": ("Qwen3Config", {"head_dim": 64}, {**HEAD_64, LLM.NUM_DEEPSTACK_LAYERS: 3}),
+    "qwen3vlmoe": ("Qwen3MoeConfig", {**_SPARSE, "head_dim": 64}, {**SPARSE, **HEAD_64}),
     "mistral3": ("MistralConfig", {"head_dim": 64, "sliding_window": None}, HEAD_64),
 }  # fmt: skip
 ARCHITECTURES = {name: number for number, name in gguf.MODEL_ARCH_NAMES.items()}
@@ -228,7 +242,8 @@ def _tensors(name: str, model: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
     for key, value in {**model.state_dict(), **buffers}.items():
         if tied and key == "lm_head.weight":
             continue
-        for part, shape in _stacked(key, tuple(value.shape), name):
+        older = key.replace("model.", "backbone.", 1) if name == "nemotron_h" else key  # as the converter knows it
+        for part, shape in _stacked(older, tuple(value.shape), name):
             part = part.replace("moe.router.weight", "moe.router.layer.weight")  # noqa: PLW2901 - as older classes call it
             mapped = part if part.startswith("blk.") else names.get_name(part, try_suffixes=_ENDINGS)
             if mapped is None and part.endswith(".dt_bias"):
