@@ -175,7 +175,8 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "nemotron_h": (
         "NemotronHConfig",
         {
-            "head_dim": 64, "layers_block_type": ["mamba", "attention", "mlp", "mamba"], "mamba_num_heads": 8, "mamba_head_dim": 64,
+            "head_dim": 64, "layers_block_type": ["mamba", "attention", "mlp", "mamba"], "mamba_num_heads": 8,
+            "mamba_head_dim": 64,
             "n_groups": 2, "ssm_state_size": 32, "conv_kernel": 4,
         },
         {

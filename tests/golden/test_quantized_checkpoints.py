@@ -7,6 +7,8 @@ headers by others.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +61,25 @@ def test_weights_of_a_checkpoint(model: str, schemes: dict[str, Any] | None, pub
     """Every byte of every tensor."""
     loaded = load_model(model)[0] if schemes is None else quantized(model, schemes)
     assert sum(weights(loaded).values()) == published
+
+
+def test_a_folder_as_modelopt_writes_it(tmp_path: Path) -> None:
+    """The config.json of Llama 3.3 70B, which says nothing of formats, and hf_quant_config.json beside it.
+
+    https://huggingface.co/nvidia/Llama-3.3-70B-Instruct-FP4 has 42,709,045,632 bytes in its tensors.
+    """
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
+        "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256,
+        "max_position_embeddings": 131072, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    quantization = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
+    beside = {"producer": {"name": "modelopt", "version": "0.23.0"}, "quantization": quantization}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
+    model, _ = load_model(tmp_path)
+    assert sum(weights(model).values()) == 42_709_045_632
+    assert model.quantization[0].kv_cache_dtype == "fp8"
 
 
 def test_gpt_oss_20b_by_hand() -> None:
