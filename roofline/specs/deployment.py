@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from roofline.dtypes import parse_dtype
 from roofline.errors import RooflineError
 from roofline.specs.base import Spec
-from roofline.specs.quantization import scheme
+from roofline.specs.quantization import canonical
 from roofline.units import parse_quantity
 
 
@@ -100,7 +100,7 @@ class Deployment(Spec):
     @classmethod
     def _scheme(cls, name: str | None) -> str | None:
         try:
-            return name if name in (None, "none") else scheme(name).name
+            return name if name in (None, "none") else canonical(name)
         except RooflineError as error:
             raise ValueError(str(error)) from None
 

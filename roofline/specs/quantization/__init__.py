@@ -7,6 +7,7 @@ means on the command line. Other packages add theirs by the entry-point group `r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -17,6 +18,7 @@ from roofline.errors import UnknownNameError
 from roofline.registry import Registry
 from roofline.specs.base import AnyOf
 from roofline.specs.quantization.base import Scheme
+from roofline.specs.quantization.ggml import TYPES
 
 
 def name_of(scheme: type[Scheme]) -> str:
@@ -56,6 +58,10 @@ SCHEMES: Registry[type[Scheme]] = Registry(
 )
 
 
+_BLOCKS = {name for name, (elements, _) in TYPES.items() if elements > 1} - set(SCHEMES)
+_MIXTURE = re.compile(r"(i?q\d_k|iq\d_\w+)_(s|m|l|xl|xs|xxs)")
+
+
 @cache
 def schemes() -> dict[str, type[Scheme]]:
     """Scheme classes by name, in alphabetical order."""
@@ -65,18 +71,40 @@ def schemes() -> dict[str, type[Scheme]]:
 def scheme(name: str) -> Scheme:
     """The scheme of that name with default values of its other keys. Case does not matter, and `-` is `_`.
 
+    A tensor type of GGML (`q4_k`) is the scheme `ggml` with all weights in it.
+
     >>> scheme("mxfp4").format.bytes, scheme("awq").format.metadata_bytes([(4096, 4096)])
     (0.5, 327680)
+    >>> scheme("Q4_K").format.bytes
+    0.5625
 
     Raises:
         UnknownNameError: no such scheme; the message lists all.
     """
+    if (key := _key(name)) in _BLOCKS:
+        return schemes()["ggml"].model_validate({"name": "ggml", "types": ((key, 1),)})
     known = _known(name)
     return schemes()[known].model_validate({"name": known})
 
 
+def canonical(name: str) -> str:
+    """The name of a scheme, or of a tensor type that is one, as it is written in results.
+
+    Raises:
+        UnknownNameError: no such scheme.
+    """
+    return key if (key := _key(name)) in _BLOCKS else scheme(name).name
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
 def _known(name: object) -> str:
-    key = name.strip().lower().replace("-", "_") if isinstance(name, str) else name
+    key = _key(name) if isinstance(name, str) else name
+    if isinstance(key, str) and (match := _MIXTURE.fullmatch(key)):
+        hint = "A mixture of types by layer: give the GGUF file, or --bits-per-weight."
+        raise UnknownNameError("quantization", str(name), [match[1]], hint)
     if not isinstance(key, str) or key not in schemes():
         raise UnknownNameError("quantization", str(name), schemes(), list_all=True)
     return key
