@@ -1,4 +1,4 @@
-"""The command that starts an engine as a deployment was analysed: vLLM, SGLang or TensorRT-LLM."""
+"""The command that starts an engine as a deployment was analysed: vLLM, SGLang, TensorRT-LLM or llama.cpp."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def engine_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
         return sglang_command(request, longest)
     if request.engine.name == "trtllm":
         return trtllm_command(request, longest)
+    if request.engine.name == "llama.cpp":
+        return llama_command(request, longest)
     return vllm_command(request, longest)
 
 
@@ -148,6 +150,28 @@ def sglang_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     words += ["--kv-cache-dtype", _SGLANG_KV[kv]] if deployment.kv_cache_dtype is not None else []
     words += ["--quantization", "fp8"] if quantization == "fp8" else []
     return tuple(words)
+
+
+def llama_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
+    """Return the arguments of `llama-server`; none for more than one device, over which it divides layers otherwise.
+
+    Args:
+        request: its batch becomes `--parallel` unless the deployment limits the sequences.
+        longest: tokens of the longest sequence; `--ctx-size` is of all slots together.
+
+    Source: llama.cpp, common/arg.cpp.
+    """
+    deployment, slots = request.deployment, _sequences(request)
+    if deployment.devices > 1:
+        return ()
+    cells = (deployment.max_model_len or longest) * slots
+    arguments = ["llama-server", "--model", f"{request.model.name}.gguf", "--ctx-size", str(cells), "--parallel", str(slots)]
+    kv = request.precision.kv.name
+    if kv in ("q8_0", "q4_0", "bf16"):
+        arguments += ["--cache-type-k", kv, "--cache-type-v", kv]
+    if deployment.max_num_batched_tokens is not None:
+        arguments += ["--ubatch-size", str(deployment.max_num_batched_tokens)]
+    return (*arguments, "--n-gpu-layers", "all")
 
 
 def trtllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ import pytest
 
 from roofline import analyze
 from roofline.errors import InputError
+from roofline.predict.engine_command import engine_command
 from roofline.predict.offload import offload
+from roofline.predict.request import prepare
 
 GIB = 2**30
 # Llama 3.1 8B in Q8_0, a byte and a sixteenth an element: a layer's matrices, a norm in 16 bits, and the tables at both ends.
@@ -95,3 +97,14 @@ def test_what_cannot_be_split_is_refused(layers: int, options: dict[str, int]) -
     """Fewer layers than none, and several GPUs."""
     with pytest.raises(InputError, match="--n-gpu-layers"):
         offload("llama-3.1-8b", "rtx-4090", "epyc-9654", layers, **options)
+
+
+def test_the_command_that_starts_it() -> None:
+    """The context of all slots together, as llama-server wants it; no command for several devices."""
+    options = {"engine": "llama.cpp", "max_num_seqs": 4, "kv_cache_dtype": "q8_0"}
+    line = " ".join(engine_command(prepare("llama-3.1-8b", "rtx-4090", **options), 8192))
+    assert line == (
+        "llama-server --model llama-3.1-8b.gguf --ctx-size 32768 --parallel 4 --cache-type-k q8_0 --cache-type-v q8_0 "
+        "--n-gpu-layers all"
+    )
+    assert engine_command(prepare("llama-3.1-8b", "rtx-4090", **options, tp=2), 8192) == ()
