@@ -7,7 +7,6 @@ means on the command line. Other packages add theirs by the entry-point group `r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -58,8 +57,10 @@ SCHEMES: Registry[type[Scheme]] = Registry(
 )
 
 
-_BLOCKS = {name for name, (elements, _) in TYPES.items() if elements > 1} - set(SCHEMES)
-_MIXTURE = re.compile(r"(i?q\d_k|iq\d_\w+)_(s|m|l|xl|xs|xxs)")
+_BLOCKS = tuple(name for name, (elements, _) in TYPES.items() if elements > 1 and name not in SCHEMES)
+"""Tensor types of GGML that are no scheme of another name."""
+_SIZES = ("s", "m", "l", "xl", "xs", "xxs")
+"""Endings of the names of mixtures of tensor types, such as q4_k_m."""
 
 
 @cache
@@ -102,9 +103,11 @@ def _key(name: str) -> str:
 
 def _known(name: object) -> str:
     key = _key(name) if isinstance(name, str) else name
-    if isinstance(key, str) and (match := _MIXTURE.fullmatch(key)):
-        hint = "A mixture of types by layer: give the GGUF file, or --bits-per-weight."
-        raise UnknownNameError("quantization", str(name), [match[1]], hint)
+    if isinstance(key, str):
+        start, _, size = key.rpartition("_")
+        if start in _BLOCKS and size in _SIZES:
+            hint = "A mixture of types by layer: give the GGUF file, or --bits-per-weight."
+            raise UnknownNameError("quantization", key, [start], hint)
     if not isinstance(key, str) or key not in schemes():
         raise UnknownNameError("quantization", str(name), schemes(), list_all=True)
     return key
