@@ -365,10 +365,15 @@ def _nemotron_h(keys: Metadata) -> Config:
     n_kv, widths = keys.wholes("attention.head_count_kv", count), keys.wholes("feed_forward_length", count)
     n_q = max(keys.wholes("attention.head_count", count))
     inner, heads = keys.whole("ssm.inner_size", low=1), keys.whole("ssm.time_step_rank", low=1)
-    pattern = "".join("*" if attended else "-" if width else "M" for attended, width in zip(n_kv, widths, strict=True))
+    width = keys.whole("attention.key_length", low=1)
+    if keys.whole("attention.value_length", width) != width:
+        keys.refuse(
+            "attention.value_length", f"values of another width than keys ({width}) are not read for {keys.architecture}"
+        )
+    pattern = "".join("*" if attended else "-" if inside else "M" for attended, inside in zip(n_kv, widths, strict=True))
     return {
         "model_type": "nemotron_h", **config, "hybrid_override_pattern": pattern, "num_attention_heads": n_q,
-        "num_key_value_heads": max(n_kv), "head_dim": keys.whole("attention.key_length", low=1),
+        "num_key_value_heads": max(n_kv), "head_dim": width,
         "intermediate_size": max(widths), "mamba_num_heads": heads, "mamba_head_dim": inner // heads,
         "n_groups": keys.whole("ssm.group_count", low=1), "ssm_state_size": keys.whole("ssm.state_size", low=1),
         "conv_kernel": keys.whole("ssm.conv_kernel", low=1), "use_conv_bias": keys.has_tensor("ssm_conv1d.bias"),
