@@ -1,8 +1,13 @@
-"""What a page costs while a slider is dragged: time of the page's main thread, as the browser itself counts it.
+"""What a page costs while a slider is dragged: CPU time of its main thread and of its worker, and time by the clock.
 
 Each of ten settings of a model is dragged to by ten events, 16 ms apart. For each event: how long the handler runs, and how
-long rendering the tiles takes when they come from the worker (`performance.measure`, style and layout included). After the
-last one: what the main thread spends until the figures in view are drawn, and how long that takes by the clock.
+long rendering the tiles takes when they come from the worker (`performance.measure`, style and layout included). From the last
+event until every figure in view shows it: CPU time of both threads, as Linux counts it, and the clock, to the next frame; that
+clock includes what the worker had begun for events before. Last, the CPU time of the whole drag until the page is at rest, with
+the plots that take the place of pictures then.
+
+The clock is that of a machine with nothing else to do, or it says how busy the machine was. So limits are held to by CPU time:
+the worker's and the main thread's together, which wait for each other.
 
     python benchmarks/pages.py [--settings 10]
 """
@@ -10,6 +15,7 @@ last one: what the main thread spends until the figures in view are drawn, and h
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import sys
@@ -26,47 +32,92 @@ PAGES = {
 }
 SLIDERS = ("batch", "input_len", "context", "output_len", "bandwidth_gbs")
 TILES_MS, FIGURES_MS = 16.0, 100.0
-
-# What comes from the worker is timed as it is received; layout is forced, so that it is in the time.
+# What the worker is asked, and what comes from it, is noted. Layout is forced, so that it is in the time.
 _WATCH = """(() => {
   window.heads = [];
+  window.sections = [];
   window.Worker = class extends Worker {
+    postMessage(request) {
+      window.asked = request.id;
+      super.postMessage(request);
+    }
     set onmessage(receive) {
       super.onmessage = (event) => {
         const start = performance.now();
         receive(event);
-        if (!event.data.head) return;
+        const { id, head, section } = event.data;
+        if (section) sections.push({ id, key: section.key });
+        window.look?.();
+        if (!head) return;
         document.getElementById("tiles").getBoundingClientRect();
         heads.push(performance.measure("tiles", { start }).duration);
       };
     }
   };
+  window.move = (key, value) => {
+    const slider = document.querySelector(`[data-control="${key}"] input[type="range"]`);
+    slider.value = value;
+    const start = performance.now();
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    return performance.measure("event", { start }).duration;
+  };
 })()"""
 
 _DRAG = """async ([key, from]) => {
-  const slider = document.querySelector(`[data-control="${key}"] input[type="range"]`);
+  heads.length = sections.length = 0;
+  const events = [];
+  for (let step = 0; step < 9; step += 1) {
+    events.push(move(key, from + step));
+    await new Promise((resolve) => setTimeout(resolve, 16));
+  }
+  return events;
+}"""
+
+_LAST = """async ([key, value]) => {
   const charts = [...document.querySelectorAll("[data-chart]")].filter((chart) => {
     const { top, bottom } = chart.getBoundingClientRect();
     return top < innerHeight && bottom > 0;
   });
-  const drawn = new Map();
-  for (const chart of charts) chart.querySelector(".plot").on("plotly_afterplot", () => drawn.set(chart, performance.now()));
-  heads.length = 0;
-  const events = [];
-  for (let step = 0; step < 10; step += 1) {
-    slider.value = from + step;
-    const start = performance.now();
-    slider.dispatchEvent(new Event("input", { bubbles: true }));
-    events.push(performance.measure("event", { start }).duration);
-    if (step < 9) await new Promise((resolve) => setTimeout(resolve, 16));
-  }
   const last = performance.now();
-  while (charts.some((chart) => !(drawn.get(chart) > last)) && performance.now() - last < 5000) {
-    await new Promise((resolve) => setTimeout(resolve, 4));
-  }
-  const clock = Math.max(...drawn.values()) - last;
-  return { events, heads: [...heads], clock, charts: charts.length };
+  const event = move(key, value);
+  const isShown = ({ dataset }) => sections.some((section) => section.id === asked && section.key === dataset.chart);
+  await new Promise((resolve) => {
+    window.look = () => charts.every(isShown) && requestAnimationFrame(resolve);
+    window.look(); // where the slider stands at its end, nothing is asked
+    setTimeout(resolve, 5000);
+  });
+  return { events: [event], heads: [...heads], clock: performance.now() - last };
 }"""
+
+
+def descendants(of: int) -> list[int]:
+    """Processes that a process has started, and theirs."""
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            after_name = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents.setdefault(int(after_name[1]), []).append(int(folder.name))
+    found = list(parents.get(of, []))
+    for process in found:
+        found += parents.get(process, [])
+    return found
+
+
+def threads() -> dict[str, list[Path]]:
+    """The files with the CPU times of the two threads of a page, whose browser this process has started."""
+    for process in descendants(os.getpid()):
+        tasks = {task: (task / "comm").read_text(encoding="utf-8").strip() for task in Path(f"/proc/{process}/task").iterdir()}
+        workers = [task / "schedstat" for task, name in tasks.items() if name.startswith("DedicatedWorker")]
+        if workers:
+            return {"main thread": [Path(f"/proc/{process}/task/{process}/schedstat")], "worker": workers}
+    raise SystemExit("no thread of a page's worker: pages are measured on Linux")
+
+
+def spent(of: list[Path]) -> float:
+    """CPU time of threads, ms."""
+    return sum(int(path.read_text(encoding="utf-8").split()[0]) for path in of) / 1e6
 
 
 def measured(browser: Browser, path: Path, settings: int) -> dict[str, list[float]]:
@@ -74,27 +125,52 @@ def measured(browser: Browser, path: Path, settings: int) -> dict[str, list[floa
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     page.add_init_script(_WATCH)
     page.goto(path.as_uri())
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def busy() -> float:
-        metrics = {one["name"]: float(one["value"]) for one in session.send("Performance.getMetrics")["metrics"]}
-        return metrics["TaskDuration"] * 1e3
-
     page.locator("[data-chart=explorer] .main-svg").first.wait_for()
     page.wait_for_timeout(3000)
-    times: dict[str, list[float]] = {"event": [], "tiles": [], "figures": [], "figures, by the clock": []}
+    page.evaluate("move('batch', 10)")  # makes the worker, as the name of its thread is looked for
+    page.wait_for_timeout(2000)
+    times: dict[str, list[float]] = {
+        EVENT: [],
+        TILES: [],
+        BOTH: [],
+        MAIN: [],
+        WORKER: [],
+        CLOCK: [],
+        REST_MAIN: [],
+        REST_WORKER: [],
+    }
+    both = threads()
     for number in range(settings):
-        before = busy()
-        drag = page.evaluate(_DRAG, [SLIDERS[number % len(SLIDERS)], 12 + 3 * number])
-        spent = busy() - before
-        times["event"] += drag["events"]
-        times["tiles"] += drag["heads"]
-        times["figures"].append(spent - sum(drag["events"]) - sum(drag["heads"]))
-        times["figures, by the clock"].append(drag["clock"])
+        key, start = SLIDERS[number % len(SLIDERS)], 12 + 3 * number
+        first = {name: spent(files) for name, files in both.items()}
+        events = page.evaluate(_DRAG, [key, start])
+        before = {name: spent(files) for name, files in both.items()}
+        last = page.evaluate(_LAST, [key, start + 9])
+        main, worker = (spent(files) - before[name] for name, files in both.items())
         page.locator("html:not([data-waiting])").wait_for(state="attached")
-        page.wait_for_timeout(500)
+        page.wait_for_timeout(1500)
+        whole_main, whole_worker = (spent(files) - first[name] for name, files in both.items())
+        for kind, values in zip(
+            times,
+            (
+                events + last["events"],
+                last["heads"],
+                [main + worker],
+                [main],
+                [worker],
+                [last["clock"]],
+                [whole_main],
+                [whole_worker],
+            ),
+            strict=True,
+        ):
+            times[kind] += values
+    page.close()
     return times
+
+
+EVENT, TILES, BOTH, MAIN, WORKER = "event", "tiles", "figures", "  of it main thread", "  of it worker"
+CLOCK, REST_MAIN, REST_WORKER = "figures, by the clock", "all of a drag, main thread", "all of a drag, worker"
 
 
 def main() -> int:
@@ -110,11 +186,14 @@ def main() -> int:
             path.write_text(report(model, [hardware], options), encoding="utf-8")
             times = measured(browser, path, settings)
             for kind, values in times.items():
-                print(f"{name:<28}{kind:<24}{statistics.median(values):7.1f} ms  (most {max(values):.1f}, of {len(values)})")
-            tiles = statistics.median(times["event"]) + statistics.median(times["tiles"])
-            passes &= tiles <= TILES_MS and statistics.median(times["figures, by the clock"]) <= FIGURES_MS
+                print(f"{name:<28}{kind:<28}{statistics.median(values):7.1f} ms  (most {max(values):.1f}, of {len(values)})")
+            tiles = statistics.median(times[EVENT]) + statistics.median(times[TILES])
+            passes &= tiles <= TILES_MS and statistics.median(times[BOTH]) <= FIGURES_MS
         browser.close()
-    print(f"limits: event and tiles {TILES_MS:g} ms, figures {FIGURES_MS:g} ms after the last event; medians")
+    busy = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(
+        f"limits: event and tiles {TILES_MS:g} ms, figures {FIGURES_MS:g} ms of CPU time after the last event; medians; {busy}"
+    )
     return 0 if passes else 1
 
 

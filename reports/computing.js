@@ -1,8 +1,8 @@
 "use strict";
-// Views of states, made in parts: first the head (title, tiles, commands), then the sections in view, then the others. A newer
-// state stops an older one between two parts. It runs in a worker, or in the page itself where none can be made.
+// Views of states, made in parts: first the head (title, tiles, commands), then the sections in view with pictures of their
+// figures, then what plotly is to draw of these, sentences, and the other sections. A newer state stops an older one between two parts. It runs in a worker, or in the page itself where none can be made.
 const computing = (model, post) => {
-  const PATIENCE = 250; // ms without a section, after which those in view come before the head of a newer state
+  const PATIENCE = 100; // ms without a section, after which those in view come before the head of a newer state
   const { port1, port2 } = new MessageChannel();
   let asked = null;
   let isRunning = false;
@@ -20,7 +20,8 @@ const computing = (model, post) => {
   function partsOf(state) {
     if (model.parts) return model.parts(state);
     const { sections, ...rest } = model.view(state);
-    return { head: { ...rest, sections: [] }, keys: sections.map(({ key }) => key), section: (key) => sections.find((one) => one.key === key) };
+    const section = (key) => sections.find((one) => one.key === key);
+    return { head: { ...rest, sections: [] }, keys: sections.map(({ key }) => key), section, words: () => rest.answer };
   }
 
   /** All of it, or the reason why there is none. */
@@ -33,10 +34,15 @@ const computing = (model, post) => {
     }
   }
 
-  /** A section, and its plot as the page will ask for it. */
-  function made({ id, dark, widths }, section) {
-    const width = section.figure ? widths[section.figure.key] : 0;
-    return { id, section, plot: width ? { width, dark, made: model.plot(section.figure, dark, width) } : null };
+  /** What the page shows of a figure: its picture, and what plotly draws of it; null of a section without, or of an unknown width. */
+  function picture({ widths }, { figure }) {
+    const width = figure ? widths[figure.key] : 0;
+    return width ? { width, height: model.height(figure, width), svg: model.picture(figure, width) } : null;
+  }
+
+  function plot({ dark, widths }, { figure }) {
+    const width = figure ? widths[figure.key] : 0;
+    return width ? { width, dark, made: model.plot(figure, dark, width) } : null;
   }
 
   async function answer(request) {
@@ -44,12 +50,27 @@ const computing = (model, post) => {
     const parts = partsOf(state);
     post({ id, head: parts.head, keys: parts.keys });
     await pause();
-    const inView = first.filter((key) => parts.keys.includes(key));
-    for (const key of [...inView, ...parts.keys.filter((key) => !first.includes(key))]) {
-      const isFirst = inView.includes(key);
-      if (asked && !(isFirst && performance.now() - since > PATIENCE)) return;
-      post(made(request, parts.section(key)));
+    const inView = first.filter((key) => parts.keys.includes(key)), sections = [];
+    for (const key of inView) {
+      if (asked && performance.now() - since <= PATIENCE) return;
+      const section = parts.section(key);
+      sections.push(section);
+      post({ id, section, picture: picture(request, section) });
       if (key === inView.at(-1)) since = performance.now();
+      await pause();
+    }
+    for (const section of sections) {
+      if (asked) return;
+      post({ id, key: section.key, plot: plot(request, section) });
+      await pause();
+    }
+    if (asked) return;
+    post({ id, words: parts.words() });
+    await pause();
+    for (const key of parts.keys.filter((key) => !first.includes(key))) {
+      if (asked) return;
+      const section = parts.section(key);
+      post({ id, section, plot: plot(request, section) });
       await pause();
     }
     if (pinned) post({ id, pinned: whole(pinned) });

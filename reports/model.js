@@ -9,14 +9,17 @@ const model = (() => {
       library.fill(data.specs);
     },
     view: (state) => program.view(values(state)),
-    /** The view in parts: its head, and its sections by key, each made when it is asked for. Null where it is made at once. */
+    /** The view in parts: its head, and its sections by key and its sentences, each made when it is asked for. Null where it is made at once. */
     parts: program.solved
       ? (state) => {
           const solved = program.solved(values(state));
-          return { head: program.head(solved), keys: program.section_keys(solved), section: (key) => program.section_of(solved, key) };
+          const section = (key) => program.section_of(solved, key);
+          return { head: program.head(solved), keys: program.section_keys(solved), section, words: () => program.words(solved) };
         }
       : null,
     plot: (figure, dark, width) => plain(program.plot(figure, dark, width)),
+    picture: (figure, width) => program.svg(figure, width),
+    height: (figure, width) => program.plot_height(figure, width),
     csv: (view) => program.csv(view),
   };
 })();

@@ -8,6 +8,8 @@ const model = (() => {
     },
     view: (state) => program.view(page(), dict(state)),
     plot: (figure, dark, width) => plain(program.plot(figure, dark, width)),
+    picture: (figure, width) => program.svg(figure, width),
+    height: (figure, width) => program.plot_height(figure, width),
     csv: (view) => program.csv(view),
   };
 })();

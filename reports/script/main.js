@@ -15,7 +15,7 @@ let isRefused = false;
 let defaults = new Map(); // what controls at zero stand for, by their keys
 
 // What the page shows, part by part. `id` says of which change of the state it is, `asked` is the last of them.
-let shown = { id: -1, head: null, keys: [], sections: new Map(), plots: new Map() };
+let shown = { id: -1, head: null, keys: [], sections: new Map(), drawn: new Map() }; // drawn: {picture, plot} of each section
 let asked = 0;
 let isComplete = false; // whether all parts of the last state have come
 const late = new Set(); // keys of parts that have come and are not rendered yet: sections, and REST_OF_PAGE
@@ -68,7 +68,7 @@ function update() {
 }
 
 /** A part of a view has come. What belongs to an older state than what is shown is dropped. */
-function receive({ id, head, keys, section, plot, error, pinned: found, isDone }) {
+function receive({ id, head, keys, words, section, key = section?.key, picture, plot, error, pinned: found, isDone }) {
   if (found && id === asked) {
     pinned = { state: pinnedState, ...found };
     renderAgain();
@@ -76,11 +76,16 @@ function receive({ id, head, keys, section, plot, error, pinned: found, isDone }
   if (error !== undefined && id === asked) return refuse(error);
   if (head && id > shown.id) showHead(id, head, keys);
   if (section && id === shown.id) {
-    shown.sections.set(section.key, section);
-    shown.plots.set(section.key, plot);
-    late.add(section.key);
-    if (charts.isInView(section.figure?.key) || !shown.sections.size) renderPart(section.key);
-    else renderLater();
+    shown.sections.set(key, section);
+    shown.drawn.set(key, { picture, plot });
+    late.add(key);
+    if (charts.isInView(section.figure?.key) && renderCaption(section)) charts.show(section.figure, shown.drawn.get(key));
+    renderLater();
+  } else if (plot && id === shown.id) charts.plotted(shown.sections.get(key).figure, plot);
+  if (words && id === shown.id) {
+    shown.head = { ...shown.head, answer: words };
+    late.add(REST_OF_PAGE);
+    renderLater();
   }
   if (isDone && id === asked) {
     isComplete = true;
@@ -93,7 +98,8 @@ function receiveWhole(view) {
   const { sections, ...head } = view;
   if (view.error && shown.head) return refuse(view.error);
   receive({ id: asked, head, keys: sections.map(({ key }) => key) });
-  for (const section of sections) receive({ id: asked, section, plot: null });
+  for (const section of sections) receive({ id: asked, section });
+  receive({ id: asked, words: head.answer });
   return receive({ id: asked, isDone: true });
 }
 
@@ -103,9 +109,9 @@ function showHead(id, head, keys) {
     return;
   }
   const sections = new Map([...shown.sections].filter(([key]) => keys.includes(key)));
-  shown = { id, head, keys, sections, plots: new Map() };
+  const answer = head.answer.length ? head.answer : (shown.head?.answer ?? []); // sentences come later
+  shown = { id, head: { ...head, answer }, keys, sections, drawn: new Map() };
   late.clear();
-  late.add(REST_OF_PAGE);
   setRefused(head.error);
   showDefaults(head.defaults);
   root.toggleAttribute("data-changed", !isFirst(state));
@@ -154,7 +160,7 @@ function renderPart(key) {
   }
   const section = shown.sections.get(key);
   renderSection(section, shown.keys, tables);
-  if (section.figure) charts.show(section.figure, shown.plots.get(key));
+  if (section.figure) charts.show(section.figure, shown.drawn.get(key));
 }
 
 /** Every part once more, beside another pinned view. */
@@ -289,12 +295,11 @@ let openedForPrint = [];
 addEventListener("beforeprint", () => {
   openedForPrint = [...document.querySelectorAll(":is(.numbers, .group, .drawer):not([open])")];
   for (const details of openedForPrint) details.open = true;
-  if (root.hasAttribute("data-changed")) charts.forPrint(true);
+  if (root.hasAttribute("data-changed")) charts.forPrint();
 });
 addEventListener("afterprint", () => {
   for (const details of openedForPrint) details.open = false;
   openedForPrint = [];
-  if (root.hasAttribute("data-changed")) charts.forPrint(false);
 });
 addEventListener("hashchange", readAddress);
 

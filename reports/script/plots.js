@@ -1,4 +1,4 @@
-// Plots: each still picture gives way to a live one when it comes into view, and is drawn again when what it shows changes.
+// Figures: what changes is at once a still picture, which takes a few ms; when the page rests, a live plot takes its place.
 
 const PLOT_CONFIG = {
   displaylogo: false,
@@ -7,26 +7,28 @@ const PLOT_CONFIG = {
   modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
 };
 
-const PAPER_WIDTH = 680; // px inside the margins of A4
+const PAPER_WIDTHS = [480, 760]; // px of a picture on paper: of half of a page, of all of it
 
-const REST = 40; // ms without a change, after which plots are drawn
-const LONGEST_REST = 400; // ms after which they are drawn all the same
+const REST = 250; // ms without a change, after which plots are drawn
 const LONGEST_IDLE = 500; // ms that a plot out of view waits for the page to be idle; without a limit, a browser may never call
 
 /**
- * The charts of the page: `show(figure, plot)` takes new data, `restyle()` a new theme, `forPrint(on)` a sheet of paper.
- * `rested()` says for how many ms nothing was changed.
+ * The charts of the page: `show(figure, drawn)` takes new data, `plotted(figure, plot)` what plotly is to draw of it, `restyle()` a new
+ * theme, `forPrint()` a sheet of paper. `rested()` says for how many ms nothing was changed.
  */
 function makeCharts(model, isDark, opened, rested) {
   const charts = new Map();
-  let isPrinting = false;
   let waiting = null; // what is to be drawn next: whether it is in view, and how not to
-  let staleSince = null;
 
   const ofBox = (box) => charts.get(box.dataset.chart);
   const inView = new IntersectionObserver(
     (entries) => {
-      for (const { target, isIntersecting } of entries) if (ofBox(target)) ofBox(target).isInView = isIntersecting;
+      for (const { target, isIntersecting } of entries) {
+        const chart = ofBox(target);
+        if (!chart) continue;
+        chart.isInView = isIntersecting;
+        if (chart.isStale) showPicture(chart);
+      }
       drawNext();
     },
     { rootMargin: "200px 0px" },
@@ -34,32 +36,50 @@ function makeCharts(model, isDark, opened, rested) {
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       const chart = ofBox(target);
-      if (chart && !isPrinting && chart.width !== target.clientWidth) prepare(chart);
+      if (chart && !matchMedia("print").matches && chart.width !== target.clientWidth) fit(chart);
     }
     drawNext();
   });
 
-  /** What plotly is to draw: as it came with the figure, or made here. A box takes the height at once, so that drawing it later moves
-   * nothing under a pointer. */
-  function prepare(chart, plot = null) {
-    const dark = isDark() && !isPrinting;
-    const isFit = plot && plot.dark === dark && plot.width === chart.width && !isPrinting;
-    if (!isFit) chart.width = isPrinting ? PAPER_WIDTH : chart.box.clientWidth;
-    chart.made = isFit ? plot.made : model.plot(chart.figure, dark, chart.width);
-    chart.box.style.height = `${chart.made.layout.height}px`;
+  /** A box takes its height at once, so that what is drawn later moves nothing under a pointer. */
+  function fit(chart, width = chart.box.clientWidth, height = model.height(chart.figure, width)) {
+    chart.width = width;
+    chart.box.style.height = `${height}px`;
+    chart.made = null;
     chart.isStale = true;
   }
 
+  /** The picture of a chart in view takes the place of a plot of older data, unless that is being read by keyboard. */
+  function showPicture(chart) {
+    const { box, figure } = chart;
+    if (!chart.isInView || box.dataset.still !== "old" || box.contains(document.activeElement)) return;
+    if (chart.picture?.width !== chart.width) chart.picture = { width: chart.width, svg: model.picture(figure, chart.width) };
+    putPicture(chart, chart.picture.svg);
+    delete box.dataset.drawn;
+  }
+
+  function putPicture({ box }, svg) {
+    let still = box.querySelector(".still");
+    if (!still) {
+      still = h("div", { class: "still" });
+      box.prepend(still);
+    }
+    still.replaceChildren(document.adoptNode(new DOMParser().parseFromString(svg, "image/svg+xml").documentElement));
+    box.dataset.still = "now";
+  }
+
   function draw(chart) {
-    const { box, figure, made } = chart;
+    const { box, figure } = chart;
     chart.isStale = false;
     if (!chart.plot) {
       chart.plot = document.createElement("div");
       chart.plot.className = "plot";
       box.append(chart.plot);
-      box.dataset.drawn = "";
     }
+    box.dataset.drawn = "";
+    const made = chart.made ?? model.plot(figure, isDark(), chart.width);
     Plotly.react(chart.plot, made.data, { ...made.layout, width: chart.width }, PLOT_CONFIG);
+    chart.made = null;
     if (!chart.points) chart.points = makePoints(chart.plot, figure.title, opened);
     chart.points.renew();
   }
@@ -70,23 +90,19 @@ function makeCharts(model, isDark, opened, rested) {
     const stale = [...charts.values()].filter(({ isStale }) => isStale);
     const seen = stale.find(({ isInView }) => isInView);
     const chart = seen ?? stale[0];
-    staleSince = chart ? (staleSince ?? performance.now()) : null;
     if (waiting && seen && !waiting.isSeen) {
       waiting.cancel(); // one in view does not wait behind one out of view
       waiting = null;
     }
     if (waiting || !chart) return;
-    const mustWait = rested() < REST && performance.now() - staleSince < LONGEST_REST;
+    const rest = REST - rested();
     const work = () => {
       waiting = null;
-      if (!mustWait && chart.isStale && charts.get(chart.figure.key) === chart) {
-        draw(chart);
-        staleSince = null;
-      }
+      if (rest <= 0 && chart.isStale && charts.get(chart.figure.key) === chart) draw(chart);
       drawNext();
     };
-    if (mustWait || seen || !window.requestIdleCallback) {
-      const timer = setTimeout(work, mustWait ? REST - rested() : 0);
+    if (rest > 0 || seen || !window.requestIdleCallback) {
+      const timer = setTimeout(work, Math.max(rest, 0));
       waiting = { isSeen: Boolean(seen), cancel: () => clearTimeout(timer) };
     } else {
       const request = requestIdleCallback(work, { timeout: LONGEST_IDLE });
@@ -94,24 +110,38 @@ function makeCharts(model, isDark, opened, rested) {
     }
   }
 
-  function show(figure, plot) {
+  /** `picture` of the figure is `{width, height, svg}`, `plot` as of `plotted`. A figure that is drawn already stays as it is. */
+  function show(figure, { picture = null, plot = null } = {}) {
     const box = document.querySelector(`[data-chart="${CSS.escape(figure.key)}"]`);
+    const text = JSON.stringify(figure);
     let chart = charts.get(figure.key);
     if (chart && chart.box !== box) {
       remove(chart);
       chart = null;
     }
-    if (chart) {
-      chart.figure = figure;
-      prepare(chart, plot);
-    } else {
-      chart = { box, figure, plot: null, points: null, isInView: false };
+    if (chart?.text === text) return;
+    const isNew = !chart;
+    if (isNew) {
+      chart = { box, plot: null, points: null, isInView: false };
       charts.set(figure.key, chart);
-      prepare(chart, plot);
+    }
+    Object.assign(chart, { figure, text, picture });
+    if (!isNew && picture?.width === chart.width) fit(chart, picture.width, picture.height); // measuring takes longer than all else
+    else fit(chart);
+    if (!isNew || document.documentElement.hasAttribute("data-changed")) box.dataset.still = "old";
+    if (plot) plotted(figure, plot);
+    showPicture(chart);
+    if (isNew) {
       inView.observe(box);
       sizes.observe(box);
     }
     drawNext();
+  }
+
+  /** What plotly is to draw of a figure (`made`), in one theme and width. */
+  function plotted(figure, { dark, width, made }) {
+    const chart = charts.get(figure.key);
+    if (chart && chart.figure === figure && dark === isDark() && width === chart.width) chart.made = made;
   }
 
   function remove(chart) {
@@ -132,20 +162,17 @@ function makeCharts(model, isDark, opened, rested) {
   const widths = () => Object.fromEntries([...charts].map(([key, { width }]) => [key, width]));
 
   function restyle() {
-    for (const chart of charts.values()) prepare(chart);
+    for (const chart of charts.values()) [chart.made, chart.isStale] = [null, true];
     drawNext();
   }
 
-  /** Every plot at the width of the sheet and in light colours, or back. */
-  function forPrint(on) {
-    if (typeof Plotly === "undefined") return;
-    isPrinting = on;
+  /** Pictures of what the page shows, as wide as those that it came with: they are printed. */
+  function forPrint() {
     for (const chart of charts.values()) {
-      prepare(chart);
-      if (on) draw(chart);
+      putPicture(chart, model.picture(chart.figure, PAPER_WIDTHS[chart.box.closest(".half") ? 0 : 1]));
+      chart.picture = null;
     }
-    drawNext();
   }
 
-  return { show, prune, isInView, widths, restyle, forPrint, drawNext };
+  return { show, plotted, prune, isInView, widths, restyle, forPrint, drawNext };
 }

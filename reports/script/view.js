@@ -116,16 +116,26 @@ function tableElement(table, pinnedTables, heading = "") {
   );
 }
 
-function figureElements(figure, heading, pinnedTables) {
-  const caption = [
+function captionElements(figure, heading) {
+  return [
     figure.title !== heading ? h("span", { class: "title" }, figure.title) : null,
     figure.note ? h("span", { class: "note" }, figure.note) : null,
-  ];
+  ].filter(Boolean);
+}
+
+/** Show what is read with a figure that is there already; whether it is. Its tables take longer, and are rendered with the section. */
+function renderCaption({ title, figure }) {
+  const caption = document.querySelector(`#figure-${CSS.escape(figure.key)} > figcaption`);
+  if (caption) patchChildren(caption, captionElements(figure, title));
+  return Boolean(caption);
+}
+
+function figureElements(figure, heading, pinnedTables) {
   return [
     h(
       "figure",
       { id: `figure-${figure.key}` },
-      h("figcaption", null, caption),
+      h("figcaption", null, captionElements(figure, heading)),
       h("div", { class: "chart", "data-keep": "", "data-chart": figure.key }),
     ),
     figure.table

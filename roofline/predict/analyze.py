@@ -81,14 +81,26 @@ def answer(
 
 def run(request: ResolvedRequest) -> Analysis:
     """Analyse a resolved request. Of speculative decoding it knows the memory only; `Speculation.added_to` adds the rounds."""
+    return with_request_times(request, of_steps(request))
+
+
+def with_request_times(request: ResolvedRequest, result: Analysis) -> Analysis:
+    """Return the analysis of the steps of a request with the times of a whole request, which are means over many steps."""
+    timed = result.memory.fits or request.ignore_capacity
+    served, encoder = request_times(request, timed=timed), result.encoder
+    if served is not None and encoder is not None and timed:
+        after = {name: weighted_sum([(1, encoder.time), (1, served[name])]) for name in ("ttft_s", "e2e_s")}
+        served = {**served, **after}
+    times = None if served is None else RequestTimes(served["ttft_s"], served["tpot_s"], served["e2e_s"])
+    return replace(result, request=times)
+
+
+def of_steps(request: ResolvedRequest) -> Analysis:
+    """Analyse the steps of a resolved request: as `run`, but without `Analysis.request`, which takes as long as all else."""
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
-    served = request_times(request, timed=show_times)
     encoder = _encoder(request, timed=show_times) if request.workload.images else None
-    if served is not None and encoder is not None and show_times:
-        after = {name: weighted_sum([(1, encoder.time), (1, served[name])]) for name in ("ttft_s", "e2e_s")}
-        served = {**served, **after}
     assumptions = (*request.assumptions, *estimate_notes(request, [step for _, step in request.workload.steps]))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
@@ -98,7 +110,7 @@ def run(request: ResolvedRequest) -> Analysis:
         deployment=_deployment(request),
         memory=memory,
         phases=phases,
-        request=None if served is None else RequestTimes(served["ttft_s"], served["tpot_s"], served["e2e_s"]),
+        request=None,
         limits=_limits(request),
         assumptions=assumptions,
         query=request.query,

@@ -47,11 +47,11 @@ class Times:
     @property
     def bound_by(self) -> str:
         """Return the resource that is busy longest, for plain numbers: "compute", "memory" or "link"; of equal ones memory."""
-        return max((getattr(self, name), -position, kind) for position, (name, kind) in enumerate(_BY_MEMORY_FIRST))[2]
-
-
-# Of equal times the memory's is named first: an operator with no FLOP and no bytes binds nothing.
-_BY_MEMORY_FIRST = sorted(RESOURCES.items(), key=lambda item: item[1] != "memory")
+        longest, by = self.memory, "memory"
+        for name, kind in RESOURCES.items():
+            if getattr(self, name) > longest:
+                longest, by = getattr(self, name), kind
+        return by
 
 
 def matrix_dtype(operator: Operator, hardware: Hardware) -> str:

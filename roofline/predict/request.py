@@ -22,7 +22,7 @@ from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.numeric import Expr
 from roofline.predict import assumptions
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.efficiency.fits import DEFAULT, HOST, Fits
+from roofline.predict.efficiency.fits import DEFAULT, HOST, Fits, fits_for
 from roofline.predict.efficiency.form import SERVING, Conditions
 from roofline.predict.memory import MemoryModel
 from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, OPTIONS, PREFIX, of_groups, read_quantity, read_share
@@ -561,7 +561,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         max_num_batched_tokens=deployment.max_num_batched_tokens or engine.max_num_batched_tokens,
         rules=engine.kv_cache.with_prefix_caching(prefix_caching),
     )
-    fits = Fits(hardware, deployment.backend)
+    fits = fits_for(hardware, deployment.backend)
     fits.check()
     # measured with graphs of kernels on accelerators: it says nothing of a processor
     nothing_added = hardware.accelerator.vendor == HOST or hardware.given_shares is not None

@@ -17,7 +17,7 @@ from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
 from roofline.predict.efficiency.estimate import Interval, at_least, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.floor import floors, latency
-from roofline.predict.request import ResolvedRequest
+from roofline.predict.request import ResolvedRequest, Workload
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, decode, sequences
 
@@ -77,13 +77,18 @@ def second_reading(operator: Operator, hardware: Hardware) -> Expr:
     return again - times(operator, cost, hardware).bound
 
 
+def calls_bound(operator: Operator, repeat: Expr, hardware: Hardware) -> Expr:
+    """Return the seconds at the bound of a number of calls."""
+    return times(operator, operator.cost() * repeat, hardware).bound
+
+
 def stage_bound(request: ResolvedRequest, step: Step, graph: Graph) -> float:
     """Return the roofline bound of a pipeline stage in seconds. With microbatches that overlap weights are read once."""
     if not request.deployment.microbatch_overlap:
-        return float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
+        return float(sum(calls_bound(operator, repeat, request.hardware) for operator, repeat in graph.values()))
     compute, links = 0.0, 0.0
     for operator, repeat in graph.values():
-        bound = times(operator, operator.cost() * repeat, request.hardware).bound
+        bound = calls_bound(operator, repeat, request.hardware)
         if isinstance(operator, Collective):
             links += bound
         else:
@@ -167,6 +172,14 @@ def pipeline(request: ResolvedRequest, step: Step) -> Duration:
     Returns:
         Seconds: the floor, the bound and, where kernels were measured, the estimate with its interval, with the engine's part.
     """
+    return deployed(replace(request, workload=_ANY, query=None, inputs=(), assumptions=()), step)
+
+
+_ANY = Workload(1, 1, None, 1, ())
+
+
+def deployed(request: ResolvedRequest, step: Step) -> Duration:
+    """Return `pipeline` of a request without a workload of its own: what a page remembers when its workload changes."""
     by_stage = per_stage(request, step)
     bound = sum(bound for bound, _ in by_stage)
     known = [estimate for _, estimate in by_stage if estimate is not None]

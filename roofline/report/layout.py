@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.report.axes import Span, position, share, shorten, span, text_width
 from roofline.report.figure import Block, Figure, Series
@@ -20,6 +20,8 @@ class Frame:
     font: float = 12.0
     largest: float = 26.0
     """Diameter of the largest point."""
+    longest: int = 30
+    """Characters of a tick's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,8 +235,9 @@ def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: l
             places.append((_cost(box, frame, soft, taken), label))
         first = places[0][1]
         places = [place for place in places if place[0] <= (_CROWDED if at_points else 1)]
-        if at_points and min([cost for cost, _ in places], default=1.0) > 0:
-            places += [place for place in _led(first, x, y, frame, soft, taken) if place[0] <= _LED]
+        least = min([cost for cost, _ in places], default=1.0)
+        if at_points and least > 0:
+            places += _led(first, x, y, frame, soft, taken, least if len(places) > 0 else _LED)
         if len(places) > 0:
             labels.append(min(places, key=lambda place: place[0])[1])
     return labels
@@ -247,23 +250,50 @@ _REACH = (28.0, 48.0, 72.0, 100.0, 130.0)
 _WAYS = tuple((math.cos(math.pi * step / 8), math.sin(math.pi * step / 8)) for step in range(16))
 
 
-def _led(near: Label, x: float, y: float, frame: Frame, soft: list[Box], taken: list[Label]) -> list[tuple[float, Label]]:
-    """Places of a text away from its point, each with its cost, which grows with the length of the leader."""
-    places: list[tuple[float, Label]] = []
+def _led(
+    near: Label, x: float, y: float, frame: Frame, soft: list[Box], taken: list[Label], most: float
+) -> list[tuple[float, Label]]:
+    """The best place of a text away from its point, with its cost, which grows with the leader's length; none above `most`."""
+    best: list[tuple[float, Label]] = []
+    wide, tall = near.box.right - near.box.left, near.box.bottom - near.box.top
+    far = max(_REACH) + 3
+    within = Box(left=x - far - wide, top=y - far - tall, right=x + far + wide, bottom=y + far + tall)
+    things = [thing for thing in soft if _meet(within, thing)]
     for reach in _REACH:
         for across_way, down_way in _WAYS:
+            if reach / 50 + 0.6 >= most:  # NB: pages do this while a slider is dragged
+                return best
             end = (x + reach * across_way, y + reach * down_way)
             steep = abs(down_way) > 0.9
             side = "center" if steep else "right" if across_way > 0 else "left"
             where = f"{('bottom' if down_way > 0 else 'top') if steep else 'middle'} {side}"
-            box = _placed_at(end[0], end[1], where, near.text, frame.font - 1, 0.0)
-            cost = _cost(box, frame, soft, taken) + 0.6 + reach / 50
+            box = _placed(end[0], end[1], where, wide, tall, 0.0)
+            if _outside(box, frame) > 1 or any(_meet(box, label.box) for label in taken):
+                continue
+            cost = sum([1 for thing in things if _meet(box, thing)]) + 0.6 + reach / 50
+            if cost > most:
+                continue
             strokes = _along((x, y), end, frame)
-            cost += 4 * sum([1 for label in taken if any(_meet(dot, label.box) for dot in strokes)])
-            cost += 0.7 * sum([1 for thing in soft if any(_meet(dot, thing) for dot in strokes[2:])])
-            label = Label(kind="short", index=near.index, point=near.point, text=near.text, where=where, box=box, leader=end)
-            places.append((cost, label))
-    return places
+            cost += 4 * _crossed([label.box for label in taken], strokes)
+            cost += 0.7 * _crossed(things, strokes[2:])
+            if cost <= most and (len(best) == 0 or cost < best[0][0]):
+                label = replace(near, where=where, box=box, leader=end)
+                best, most = [(cost, label)], cost
+    return best
+
+
+def _crossed(things: list[Box], strokes: list[Box]) -> int:
+    """How many boxes a line of small boxes goes through."""
+    if len(strokes) == 0:
+        return 0
+    first, last = strokes[0], strokes[-1]
+    whole = Box(
+        left=min(first.left, last.left),
+        top=min(first.top, last.top),
+        right=max(first.right, last.right),
+        bottom=max(first.bottom, last.bottom),
+    )
+    return sum([1 for thing in things if _meet(whole, thing) and any(_meet(dot, thing) for dot in strokes)])
 
 
 def _along_stroke(index: int, stroke: int, series: Series, frame: Frame, soft: list[Box], taken: list[Label]) -> list[Label]:
@@ -323,7 +353,12 @@ def _best(
 def _placed_at(x: float, y: float, where: str, text: str, size: float, away: float) -> Box:
     """The box of a text on one side of a place."""
     lines = text.split("\n")
-    wide, tall, gap = max([text_width(line, size) for line in lines]), size * 1.2 * len(lines), away + 2.0
+    return _placed(x, y, where, max([text_width(line, size) for line in lines]), size * 1.2 * len(lines), away)
+
+
+def _placed(x: float, y: float, where: str, wide: float, tall: float, away: float) -> Box:
+    """The box of a text of a width and a height."""
+    gap = away + 2.0
     vertical, horizontal = where.split(" ")
     top = y - gap - tall if vertical == "top" else y + gap if vertical == "bottom" else y - tall / 2
     aside = gap if vertical == "middle" else 2.0
@@ -334,8 +369,8 @@ def _placed_at(x: float, y: float, where: str, text: str, size: float, away: flo
 def _cost(box: Box, frame: Frame, soft: list[Box], placed: list[Label]) -> float:
     """How bad a place is: 1 for each thing drawn under it, much for a text under it or for a part outside."""
     outside = _outside(box, frame)
-    texts = sum(1 for label in placed if _meet(box, label.box))
-    return (1e6 + outside if outside > 1 else 0.0) + 1e3 * texts + sum(1 for thing in soft if _meet(box, thing))
+    texts = sum([1 for label in placed if _meet(box, label.box)])
+    return (1e6 + outside if outside > 1 else 0.0) + 1e3 * texts + sum([1 for thing in soft if _meet(box, thing)])
 
 
 def _outside(box: Box, frame: Frame) -> float:

@@ -98,10 +98,10 @@ def static_page(view: View, reproduce: str) -> str:
     `view` and `reproduce` are as for `live_page`.
     """
     from roofline.formulas.javascript import translated
-    from roofline.report.page_program import page_script, plot_program
+    from roofline.report.page_program import OF_A_RESULT, page_script, plot_program
 
     script, _ = translated(plot_program, lambda _: None)
-    return live_page(view, (), page_script(script, ("plain.js", "page.js")), {}, reproduce)
+    return live_page(view, (), page_script(script, OF_A_RESULT), {}, reproduce)
 
 
 # NB: plotly.js fills an empty style element through the DOM, which is no inline style, and writes two style attributes: an

@@ -19,14 +19,17 @@ from roofline.predict import assumptions, request
 from roofline.predict.batch_limits import critical_batch_step
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.efficiency.fits import fits_for
 from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.floor import floor_parts
 from roofline.predict.result import Analysis
-from roofline.predict.timing import pipeline
+from roofline.predict.timing import calls_bound, deployed
 from roofline.registry import Displayed
+from roofline.report import svg_shapes
 from roofline.report.cells import csv_text
 from roofline.report.figure import View
-from roofline.report.plotly_figure import plot
+from roofline.report.plotly_figure import plot, plot_height
+from roofline.report.svg import svg
 from roofline.specs import library, quantization, workload, yaml_file
 from roofline.specs.base import Spec
 from roofline.units import parse_count, parse_quantity
@@ -67,6 +70,9 @@ _NATIVES: dict[Any, str] = {
     request.sized: "((hardware, options) => [hardware, options])",  # names on a page have no number of devices
     assumptions.shadowing: "(() => [])",  # a page does not know the folders of who made it
     Path: "library.path",
+    # markup
+    svg_shapes.escaped: "drawing.safe",
+    svg_shapes.id_part: "drawing.name",
     # other forms of a result
     Analysis.to_json: "$.fail",
     Analysis.to_frame: "$.fail",
@@ -75,10 +81,12 @@ _NATIVES: dict[Any, str] = {
 }
 # What the figures of a page compute again and again with equal arguments: graphs of steps, costs and times of operators.
 _REMEMBERED = (
+    fits_for,
     build,
     times,
+    calls_bound,
     floor_parts,
-    pipeline,
+    deployed,
     critical_batch_step,
     Estimator.interval,
     Estimator.bound,
@@ -102,7 +110,7 @@ def view_program(
     natives: Mapping[Any, str] | None = None,
     parts: Iterable[Callable[..., Any]] = (),
 ) -> Program:
-    """The program of a page whose controls change its view: exports `view`, `plot` and `csv` to the page's script.
+    """The program of a page whose controls change its view: exports `view` and what `plot_program` does.
 
     Args:
         view: makes the view from what the controls hold.
@@ -120,9 +128,11 @@ def view_program(
 
 
 def plot_program(natives: Mapping[Any, str] | None = None) -> Program:
-    """The program of a page of one state: exports `plot` and `csv`."""
+    """The program of a page of one state: exports `plot`, `svg`, `plot_height` and `csv`."""
     made = new_program(natives)
     made.export("plot", plot)
+    made.export("svg", svg)
+    made.export("plot_height", plot_height)
     made.export("csv", csv_text)
     return made
 
@@ -139,7 +149,11 @@ def spec_classes() -> list[type[Spec]]:
     return [specs[name] for name in sorted(specs)]
 
 
-def page_script(program: str, parts: Iterable[str] = ("library.js", "plain.js", "model.js")) -> str:
+OF_A_RESULT = ("plain.js", "drawing.js", "page.js")
+"""Files that call the program of a page whose numbers are there already."""
+
+
+def page_script(program: str, parts: Iterable[str] = ("library.js", "plain.js", "drawing.js", "model.js")) -> str:
     """The JavaScript of a page: its translated program, then files of `reports` that call it."""
     folder = library.shipped("reports")
     return "\n".join([program, *((folder / name).read_text(encoding="utf-8") for name in parts)])

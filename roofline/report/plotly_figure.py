@@ -9,58 +9,61 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from roofline.report.axes import Span, axis_title, position, shorten, span, text_width
+from roofline.report.axes import Span, axis_title, position, shorten, text_width
 from roofline.report.figure import Axis, Block, Figure, Mark, Zone
-from roofline.report.layout import Frame, Label, above, block_lines, diameter, inner_height, labels, spot
+from roofline.report.layout import Frame, Label, above, block_lines, diameter, labels, spot
 from roofline.report.plotly_traces import halo, plain, traces
 from roofline.report.styles import DARK, FAINT, LIGHT, in_legend, look, looks, steps
+from roofline.report.svg import ROW, SLANT, WIDTH, bottom_height, framed, leans, right_width, top_height
 
-_WIDE, _NARROW, _MARGINS, _INSIDE = 760.0, 480.0, 120.0, 190.0
-"""Pixels: of a plot, of one for a hand; what axis and margins take of that, and what is left inside at the least. Texts are
-placed before plotly knows how wide its inside is."""
-_SIDES = 34.0
-"""Pixels of the margins beside a schematic, which has no axes."""
-_SWATCH = 56.0
+_SWATCH = 50.0
 """Pixels of a legend's entry beside its text."""
-_LEGEND_MARGIN = 90.0
-"""Pixels by which a legend is wider than the inside of its plot."""
 
 
-def plot(figure: Figure, dark: bool, whole_width: float = _WIDE) -> dict[str, Any]:
+def plot(figure: Figure, dark: bool, whole_width: float = WIDTH) -> dict[str, Any]:
     """The figure as plotly's dictionary `{"data": [...], "layout": {...}}`, without its title.
 
-    A point's `customdata` is its key. `whole_width` is that of its box in pixels.
+    A point's `customdata` is its key. `whole_width` is that of its box in pixels. The frame and the texts in it have the places
+    that they have in the picture of the same width (`svg`), so that one can stand for the other.
     """
     table = DARK if dark else LIGHT
-    narrow = whole_width < _NARROW
-    width = max(whole_width - (_MARGINS if len(figure.blocks) == 0 else _SIDES), _INSIDE)
-    frame = Frame(
-        x=span(figure, "x", 4 if narrow else 8, width),
-        y=span(figure, "y", 7),
-        width=width,
-        height=inner_height(figure),
-        largest=20.0 if narrow else 26.0,
-    )
+    frame, left = framed(figure, whole_width)
     over, inside = above(figure, frame), labels(figure, frame)
-    return {"data": traces(figure, frame, inside, dark), "layout": _layout(figure, frame, [*over, *inside], table, narrow)}
+    margin = _margin(figure, frame, over, left)
+    layout = _layout(figure, frame, [*over, *inside], table, margin)
+    return {"data": traces(figure, frame, inside, dark), "layout": layout}
 
 
-def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, str], narrow: bool) -> dict[str, Any]:
-    top = 14 + max([0.0, *[-text.box.top for text in texts if text.kind == "above"]])
-    bottom = 54 + 20 * _legend_rows(figure, frame.width + _LEGEND_MARGIN) if len(figure.blocks) == 0 else 8
+def plot_height(figure: Figure, whole_width: float) -> float:
+    """The height in pixels of a figure's plot in a box of a width; its picture is no higher."""
+    frame, left = framed(figure, whole_width)
+    margin = _margin(figure, frame, above(figure, frame), left)
+    return margin["t"] + frame.height + margin["b"]
+
+
+def _margin(figure: Figure, frame: Frame, over: list[Label], left: float) -> dict[str, float]:
+    """Pixels around the frame."""
+    below = bottom_height(frame, figure) + ROW * _legend_rows(figure, left + frame.width) + 4
+    return {"l": left, "r": right_width(figure), "t": top_height(over), "b": below, "pad": 0}
+
+
+def _layout(
+    figure: Figure, frame: Frame, texts: list[Label], table: dict[str, str], margin: dict[str, float]
+) -> dict[str, Any]:
     shapes = [_block_shape(block, table) for block in figure.blocks]
     shapes += [_zone_shape(zone, frame, table) for zone in figure.zones]
     shapes += [shape for mark in figure.marks for shape in _mark_shapes(mark, table)]
     shapes += [_leader(text, figure.marks[text.index], table) for text in texts if text.kind == "above" and text.box.bottom < 0]
+    height = margin["t"] + frame.height + margin["b"]
     layout: dict[str, Any] = {
-        "height": frame.height + top + bottom,
+        "height": height,
         "autosize": True,
-        "margin": {"l": 12, "r": 22, "t": top, "b": bottom, "pad": 0},
+        "margin": margin,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "inherit", "size": 12, "color": table["ink"]},
-        "xaxis": _axis(figure, figure.x, frame.x, table, 16 if narrow else 26),
-        "yaxis": _axis(figure, figure.y, frame.y, table, 16 if narrow else 26),
+        "xaxis": _axis(figure, figure.x, frame.x, table, frame),
+        "yaxis": _axis(figure, figure.y, frame.y, table, frame),
         "shapes": shapes,
         "annotations": [
             *[_annotation(text, figure, frame, table) for text in texts if text.kind != "short" or text.leader is not None],
@@ -70,15 +73,15 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
         "legend": {
             "orientation": "h",
             "yref": "container",
-            "y": 0,
-            "yanchor": "bottom",
+            "y": (margin["b"] - bottom_height(frame, figure)) / height,
+            "yanchor": "top",
             "xref": "container",
             "x": 0.01,
             "xanchor": "left",
             "font": {"color": table["ink"]},
             "bgcolor": "rgba(0,0,0,0)",
             "itemsizing": "constant",
-            "itemwidth": 40,
+            "itemwidth": 30,
             "tracegroupgap": 4,
         },
         "hovermode": "closest",
@@ -98,7 +101,7 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
     return layout
 
 
-def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int) -> dict[str, Any]:
+def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], frame: Frame) -> dict[str, Any]:
     if len(figure.blocks) > 0:
         return {"visible": False, "range": [on.low, on.high], "fixedrange": True}
     by_name = on.scale == "category"
@@ -109,12 +112,15 @@ def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int
         "range": [on.high, on.low] if by_name and axis is figure.y else ends,
         "tickmode": "array",
         "tickvals": [tick.value for tick in on.ticks],
-        "ticktext": [_tick_text(tick.text, most, axis is figure.y and by_name and len(heat) == 0) for tick in on.ticks],
+        "ticktext": [
+            _tick_text(tick.text, frame.longest, axis is figure.y and by_name and len(heat) == 0) for tick in on.ticks
+        ],
         "tickfont": {"color": table["ink"]},
+        "tickangle": -SLANT if axis is figure.x and leans(frame) else 0,
         "ticks": "" if by_name else "outside",
         "tickcolor": table["grey"],
-        "title": {"text": plain(shorten(axis_title(axis), 80)), "standoff": 10},
-        "automargin": True,
+        "title": {"text": plain(shorten(axis_title(axis), 80)), "standoff": 10, "font": {"size": 13}},
+        "automargin": False,
         "showgrid": not by_name,
         "gridcolor": table["grid"],
         "showline": len(heat) == 0,
@@ -134,12 +140,14 @@ def _tick_text(text: str, most: int, folds: bool) -> str:
 
 
 def _legend_rows(figure: Figure, width: float) -> int:
-    """Rows that the legend takes: one if all fits, else columns as wide as the widest entry."""
+    """Rows that the legend takes: one if all fits, else columns as wide as the widest entry; 0 without a legend."""
     names = [series.name for series, listed in zip(figure.series, in_legend(figure), strict=True) if listed]
     for series in figure.series:
         if series.kind == "heat":
             names += [f"{series.name} {text}" for _, text in steps(series)] + [series.hatched_name]
     widths = [text_width(shorten(name, 60), 12) + _SWATCH for name in names]
+    if len(widths) == 0:
+        return 0
     if sum(widths) <= width:
         return 1
     columns = max(1, math.floor(width / max(widths)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from roofline.report.axes import Span, axis_title, position, shorten, slots, span, text_width
+from roofline.report.axes import axis_title, position, shorten, slots, span, text_width
 from roofline.report.figure import Block, Figure, Mark, Series, Zone
 from roofline.report.layout import (
     Box,
@@ -47,6 +47,9 @@ _RIGHT = 34.0
 """Pixels beside the frame, for half of the last tick's text."""
 _EDGE = 4.0
 """Pixels beside a schematic."""
+_TOP, _GAP_BELOW = 12.0, 12.0
+_NARROW, _INSIDE = 480.0, 120.0
+"""Pixels of a figure below which it is for a hand: fewer ticks with shorter texts; and of the inside, at the least."""
 _LONGEST = 600
 
 
@@ -56,18 +59,15 @@ def svg(figure: Figure, whole_width: float = WIDTH) -> str:
     It has no style of its own: without `reports/figures.css` on the page, shapes are black.
     """
     key = id_part(figure.key)
-    y, height = span(figure, "y", 7), inner_height(figure)
-    left = _left_width(y, figure) if len(figure.blocks) == 0 else _EDGE
-    width = whole_width - left - (_RIGHT if len(figure.blocks) == 0 else _EDGE)
-    frame = Frame(x=span(figure, "x", 8, width), y=y, width=width, height=height)
+    frame, left = framed(figure, whole_width)
     over = above(figure, frame)
-    top = 12 - min((label.box.top for label in over), default=0.0)
+    top = top_height(over)
     under, legend_height = _legend(figure, whole_width - 8)
-    below = top + height + (_bottom_height(frame, figure) + 12 if len(figure.blocks) == 0 else 0)
+    below = top + frame.height + bottom_height(frame, figure)
     whole = below + legend_height + 4
     inside = (
         _zones(figure, frame)
-        + (_axes(frame, figure) if len(figure.blocks) == 0 else "")
+        + (_axes(frame, figure, left) if len(figure.blocks) == 0 else "")
         + "".join(_block(block, frame) for block in figure.blocks)
         + _series(figure, frame, key)
         + _zero(frame)
@@ -88,6 +88,41 @@ def svg(figure: Figure, whole_width: float = WIDTH) -> str:
         role="img",
         aria_labelledby=f"{key}-title {key}-desc",
     )
+
+
+def framed(figure: Figure, whole_width: float) -> tuple[Frame, float]:
+    """The frame of a figure, and how far it is from the left, in pixels: the same of a picture and of a plot."""
+    narrow = whole_width < _NARROW
+    y, longest = span(figure, "y", 7), 16 if narrow else 30
+    texts = [text_width(shorten(tick.text, longest), 12) for tick in y.ticks]
+    left = max(texts, default=0.0) + 13 + (22 if axis_title(figure.y) else 0)
+    if len(figure.blocks) > 0:
+        left = _EDGE
+    width = max(whole_width - left - right_width(figure), _INSIDE)
+    frame = Frame(
+        x=span(figure, "x", 4 if narrow else 8, width),
+        y=y,
+        width=width,
+        height=inner_height(figure),
+        largest=20.0 if narrow else 26.0,
+        longest=longest,
+    )
+    return frame, left
+
+
+def top_height(over: list[Label]) -> float:
+    """Pixels above a frame, of which `over` are the texts above it."""
+    return _TOP - min([label.box.top for label in over], default=0.0)
+
+
+def bottom_height(frame: Frame, figure: Figure) -> float:
+    """Pixels between a frame and its legend."""
+    return _axis_height(frame, figure) + _GAP_BELOW if len(figure.blocks) == 0 else 0.0
+
+
+def right_width(figure: Figure) -> float:
+    """Pixels beside a frame, on its right."""
+    return _RIGHT if len(figure.blocks) == 0 else _EDGE
 
 
 def _series(figure: Figure, frame: Frame, key: str) -> str:
@@ -218,39 +253,32 @@ def _leader(label: Label, figure: Figure, frame: Frame) -> str:
 
 # Axes: ticks, their texts, the grid, titles
 
-_LONGEST_TICK = 30
-"""Characters of a tick's text."""
-_SLANT = 32
+SLANT = 32
 """Degrees by which texts lean that would not stand beside one another."""
 
 
-def _left_width(y: Span, figure: Figure) -> float:
-    """Width of the vertical axis in pixels."""
-    texts = [text_width(shorten(tick.text, _LONGEST_TICK), 12) for tick in y.ticks]
-    return max(texts, default=0.0) + 13 + (22 if axis_title(figure.y) else 0)
-
-
-def _bottom_height(frame: Frame, figure: Figure) -> float:
+def _axis_height(frame: Frame, figure: Figure) -> float:
     """Height of the horizontal axis in pixels."""
-    return (0.55 * _widest(frame) + 14 if _leans(frame) else 20) + (20 if axis_title(figure.x) else 0)
+    return (0.55 * _widest(frame) + 14 if leans(frame) else 20) + (20 if axis_title(figure.x) else 0)
 
 
-def _axes(frame: Frame, figure: Figure) -> str:
+def _axes(frame: Frame, figure: Figure, left: float) -> str:
     """Both axes, in pixels of the frame."""
     grid, ticks = [], []
     for tick in frame.x.ticks:
         x = across(frame, tick.value)
         if frame.x.scale != "category":
             grid.append(f"M{px(x)} 0V{px(frame.height)}")
-        ticks.append(_under(frame, x, shorten(tick.text, _LONGEST_TICK)))
+        ticks.append(_under(frame, x, shorten(tick.text, frame.longest)))
     for tick in frame.y.ticks:
         y = down(frame, tick.value)
         if frame.y.scale != "category":
             grid.append(f"M0 {px(y)}H{px(frame.width)}")
-        ticks.append(text(shorten(tick.text, _LONGEST_TICK), -7, y, anchor="end"))
+        ticks.append(text(shorten(tick.text, frame.longest), -7, y, anchor="end"))
     border = "" if any(series.kind == "heat" for series in figure.series) else f"M0 0V{px(frame.height)}H{px(frame.width)}"
     lines = element("path", d="".join(grid), class_="f-grid") if grid else ""
-    return f"{lines}{element('path', d=border, class_='f-axis') if border else ''}{''.join(ticks)}{_titles(frame, figure)}"
+    edge = element("path", d=border, class_="f-axis") if border else ""
+    return f"{lines}{edge}{''.join(ticks)}{_titles(frame, figure, left)}"
 
 
 def _zero(frame: Frame) -> str:
@@ -262,13 +290,13 @@ def _zero(frame: Frame) -> str:
     return ""
 
 
-def _titles(frame: Frame, figure: Figure) -> str:
+def _titles(frame: Frame, figure: Figure, left: float) -> str:
     across_title, up_title = shorten(axis_title(figure.x), 90), shorten(axis_title(figure.y), 60)
     parts = ""
     if across_title:
-        parts += text(across_title, frame.width / 2, frame.height + _bottom_height(frame, figure) - 6, anchor="middle", size=13)
+        parts += text(across_title, frame.width / 2, frame.height + _axis_height(frame, figure) - 6, anchor="middle", size=13)
     if up_title:
-        x, y = -_left_width(frame.y, figure) + 9, frame.height / 2
+        x, y = 9 - left, frame.height / 2
         turn = f"rotate(-90 {px(x)} {px(y)})"
         parts += element(
             "text", escaped(up_title), x=x, y=y + 4, text_anchor="middle", font_size=13, class_="f-text", transform=turn
@@ -278,17 +306,17 @@ def _titles(frame: Frame, figure: Figure) -> str:
 
 def _under(frame: Frame, x: float, words: str) -> str:
     y = frame.height + 13
-    if not _leans(frame):
+    if not leans(frame):
         return text(words, x, y, anchor="middle")
-    turn = f"rotate(-{_SLANT} {px(x)} {px(y)})"
+    turn = f"rotate(-{SLANT} {px(x)} {px(y)})"
     return element("text", escaped(words), x=x + 4, y=y, text_anchor="end", font_size=12, class_="f-text", transform=turn)
 
 
 def _widest(frame: Frame) -> float:
-    return max((text_width(shorten(tick.text, _LONGEST_TICK), 12) for tick in frame.x.ticks), default=0.0)
+    return max((text_width(shorten(tick.text, frame.longest), 12) for tick in frame.x.ticks), default=0.0)
 
 
-def _leans(frame: Frame) -> bool:
+def leans(frame: Frame) -> bool:
     """Whether the texts under the plot are too wide to stand upright."""
     places = [across(frame, tick.value) for tick in frame.x.ticks]
     closest = min((after - before for before, after in pairwise(places)), default=frame.width)

@@ -13,7 +13,7 @@ from roofline.report.cells import seconds, share, table, text_cell, whole
 from roofline.report.controls import FIRST_STATE, Choice, Control, PageState, values_of, with_state
 from roofline.report.figure import PARTS_OF_A_VIEW, Axis, Command, Figure, Mark, Section, Series, Table, Tile, View
 from roofline.report.page import live_page
-from roofline.report.page_program import page_script, view_program
+from roofline.report.page_program import OF_A_RESULT, page_script, view_program
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,7 @@ def page_of(page: ValidationData, line: str, opened: PageState = FIRST_STATE) ->
     settings = with_state(first, opened.state)
     script, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
-        _view(page, values_of(settings)), settings, page_script(script, ("plain.js", "page.js")), data, line,
+        _view(page, values_of(settings)), settings, page_script(script, OF_A_RESULT), data, line,
         settings_title="Filter", saved={"kind": "validation"}, pinned=opened.pinned,
     )  # fmt: skip
 

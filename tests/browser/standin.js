@@ -166,8 +166,20 @@ const model = (() => {
     });
     return {
       data: plotted,
-      layout: { height: 360, xaxis: axis(x), yaxis: axis(y), paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink } },
+      layout: { height: HEIGHT, xaxis: axis(x), yaxis: axis(y), paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink } },
     };
+  }
+
+  const HEIGHT = 360;
+  const height = () => HEIGHT;
+
+  /** A picture that says of what it is, in its title. */
+  function picture({ key, series: all }, width) {
+    const safe = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+    const [{ x, z }] = all;
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${HEIGHT}" width="100%" class="figure-svg" role="img" `
+      + `aria-labelledby="${key}-title"><title id="${key}-title">${safe(JSON.stringify(z.length ? z : x))}</title>`
+      + `<g class="f-blue"><rect width="${width}" height="40" class="f-bar"/></g></svg>`;
   }
 
   function csv({ sections }) {
@@ -178,5 +190,5 @@ const model = (() => {
   const load = (data) => {
     name = data.name;
   };
-  return { load, view, plot, csv };
+  return { load, view, plot, picture, height, csv };
 })();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -196,12 +197,14 @@ def test_paper_leaves_out_numbers_and_says_so(open_page, tmp_path):
 
 def test_paper_shows_the_state_of_the_page(open_page, path):
     page = open_page(path, "#batch=64", color_scheme="dark")
-    page.evaluate("""addEventListener("beforeprint", () => {
-      const plots = [...document.querySelectorAll("[data-chart] .plot")];
-      window.printed = plots.map(({ layout, data }) => [layout.width, layout.font.color, data.length]);
-    })""")
     page.pdf()
-    assert page.evaluate("printed") == [[680, "#1f2328", 3], [680, "#1f2328", 1], [680, "#1f2328", 1]]
     page.emulate_media(media="print", color_scheme="dark")
-    for still in page.locator(".still").all():
-        assert not still.locator("svg").is_visible()  # they show another state
+    pictures = page.locator(".still svg")
+    drawn = [(json.loads(one.text_content()), one.get_attribute("viewBox"), one.is_visible()) for one in pictures.all()]
+    tokens = [[size * count + 2048 for count in (512, 1024, 4096)] for size in (1, 65, 256)]
+    assert drawn == [
+        ([1, 153, 10000], "0 0 760 360", True),
+        ([0.002, 0.004, 0.006, 0.008, 0.01], "0 0 480 360", True),  # of half of the page
+        (tokens, "0 0 760 360", True),
+    ]
+    assert not any(plot.is_visible() for plot in page.locator(".plot").all())

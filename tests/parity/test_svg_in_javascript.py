@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from figure_samples import SAMPLES
 
-from roofline.report import page_program, svg_shapes
+from roofline.report import page_program
 from roofline.report.svg import svg
 
 NODE = shutil.which("node")
@@ -23,7 +23,7 @@ FIGURES = (*SAMPLES, replace(SAMPLES[0], key="a key/with <signs>", title=SPELLED
 @pytest.mark.skipif(NODE is None, reason="Node.js is not installed; tests/browser compares too, in Chromium")
 def test_same_pictures(tmp_path):
     """Every kind of series, and texts of others."""
-    made = page_program.new_program({svg_shapes.escaped: "drawing.safe", svg_shapes.id_part: "drawing.name"})
+    made = page_program.new_program()
     made.export("svg", svg)
     data = [made.encode(figure) for figure in FIGURES]
     path = tmp_path / "program.js"

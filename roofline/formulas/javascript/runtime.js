@@ -6,15 +6,22 @@ const $ = (() => {
   const SKIP = Symbol("no arguments");
   const classes = {}, functions = {}, constants = {};
 
-  class Obj {
+  // Where an object keeps its key for `recall`: out of sight of all that copies or compares fields.
+  class Keyed {
+    #key;
+    static keyOf = (value) => (#key in value ? value.#key : undefined);
+    static keep = (value, key) => {
+      if (#key in value) value.#key = key;
+    };
+  }
+  class Obj extends Keyed {
     constructor(...given) {
+      super();
       if (given[0] !== SKIP) this.__init__(...given);
     }
     __init__() {}
   }
-  class Data {
-    constructor() {}
-  }
+  class Data extends Keyed {}
   class Exception extends Error {
     constructor(...given) {
       super();
@@ -42,8 +49,10 @@ const $ = (() => {
     const kind = typeof value;
     if (kind === "string" || kind === "number") return value;
     if (kind === "boolean") return Number(value);
-    return `\u0000${part(value)}`;
+    return `\u0000${Array.isArray(value) ? `[${value.map(brief).join()}]` : part(value)}`;
   };
+  // Texts of a list with their lengths, which is quicker than quoting them.
+  const brief = (value) => (typeof value === "string" ? `${value.length}:${value}` : part(value));
   let named = 0;
   const names = new WeakMap();
   const part = (value) => {
@@ -100,6 +109,11 @@ const $ = (() => {
     }
     pairs() {
       return [...this.data.values()];
+    }
+    copy() {
+      const made = new Dict();
+      made.data = new Map(this.data);
+      return made;
     }
   }
   class Set_ {
@@ -199,12 +213,12 @@ const $ = (() => {
   };
   const pow = (a, b) => Math.pow(Number(a), Number(b));
   const bitor = (a, b) => {
-    if (a instanceof Dict) return new Dict([...a.pairs(), ...b.pairs()]);
+    if (a instanceof Dict) return ior(a.copy(), b);
     if (a instanceof Set_ || Array.isArray(a)) return new Set_([...a, ...b]);
     return typeof a === "boolean" ? a || b : a | b;
   };
   const ior = (a, b) => {
-    if (a instanceof Dict) for (const [key, value] of dict(b).pairs()) a.set(key, value);
+    if (a instanceof Dict) for (const [key, value] of b instanceof Dict ? [...b.data.values()] : iter(b)) a.set(key, value);
     else if (a instanceof Set_) for (const value of iter(b)) a.add(value);
     else return bitor(a, b);
     return a;
@@ -235,6 +249,11 @@ const $ = (() => {
   const remove = (values, index) => (values instanceof Dict ? values.delete(index) : values.splice(index, 1));
 
   const best = (sign) => (values, key, fallback) => {
+    if (!key && Array.isArray(values) && typeof values[0] === "number") {
+      let [most] = values, index = 1;
+      for (; index < values.length && typeof values[index] === "number"; index++) if (sign > 0 ? values[index] > most : values[index] < most) most = values[index];
+      if (index === values.length) return most;
+    }
     let found, measure, any = false;
     for (const value of iter(values)) {
       const its = key ? key(value) : value;
@@ -252,7 +271,13 @@ const $ = (() => {
     keyed.sort((a, b) => (reverse ? -1 : 1) * compare(a[0], b[0]));
     return keyed.map(([, value]) => value);
   };
-  function* zip(...many) {
+  const zip = (...many) => {
+    if (many.length !== 2 || !Array.isArray(many[0]) || !Array.isArray(many[1])) return zipped(many);
+    const [one, other] = many, rows = [];
+    for (let index = 0; index < one.length && index < other.length; index++) rows.push([one[index], other[index]]);
+    return rows;
+  };
+  function* zipped(many) {
     const its = many.map((values) => iter(values)[Symbol.iterator]());
     for (;;) {
       const found = its.map((it) => it.next());
@@ -295,7 +320,7 @@ const $ = (() => {
     for (const value of iter(values)) found.set(value, found.get(value, 0) + 1);
     return found;
   };
-  const dict = (values = []) => (values instanceof Dict ? new Dict(values.pairs()) : new Dict(list(values)));
+  const dict = (values = []) => (values instanceof Dict ? values.copy() : new Dict(list(values)));
   // An argument that is not given is not None: it has a default value.
   const UNSAID = {};
   const memo = (function_) => {
@@ -307,39 +332,67 @@ const $ = (() => {
     };
   };
 
-  // Functions that answer equal arguments from memory. The key of an object is that of its fields, and is made once.
-  const MOST_RECALLED = 20000, known = new Map();
-  let keys = new WeakMap(), numbers = new Map();
-  const keyOf = (value) => {
-    if (typeof value === "number") return String(value);
-    if (typeof value === "string") return `"${value}"`;
-    if (value === null || value === undefined) return "";
-    if (typeof value === "boolean") return value ? "1" : "0"; // as Python compares them
-    if (Array.isArray(value)) return `[${value.map(keyOf).join()}]`;
-    if (value instanceof Dict) return `{${value.pairs().map(([key, its]) => `${keyOf(key)}:${keyOf(its)}`).join()}}`;
-    let key = keys.get(value);
-    if (key !== undefined) return key;
-    if (!hasFields(value)) return part(value);
-    const text = `${value.constructor.name}(${value.constructor.$fields.map((name) => keyOf(value[name])).join()})`;
-    if (numbers.size > MOST_RECALLED) [keys, numbers] = [new WeakMap(), new Map()];
-    key = numbers.get(text);
-    if (key === undefined) numbers.set(text, (key = `@${recalls++}`));
-    keys.set(value, key);
-    return key;
+  // Functions that answer equal arguments from memory. Numbers and texts are keys themselves; equal lists, dicts and objects share
+  // a node of a tree whose branches are their parts, which is quicker than to write them out. Objects are walked through once.
+  const MOST_NODES = 300000, NOTHING = {};
+  let nodes = 0, trees = new Map();
+  const node = () => {
+    nodes++;
+    return { key: NOTHING, next: null, branches: null, answer: undefined };
   };
-  let recalls = 0;
+  const branch = (from, key) => {
+    if (from.branches === null) {
+      if (from.next === null) [from.key, from.next] = [key, node()];
+      if (from.key === key) return from.next;
+      from.branches = new Map([[from.key, from.next]]);
+    }
+    let to = from.branches.get(key);
+    if (to === undefined) from.branches.set(key, (to = node()));
+    return to;
+  };
+  const tree = (name) => {
+    let root = trees.get(name);
+    if (root === undefined) trees.set(name, (root = node()));
+    return root;
+  };
+  const keyOf = (value) => {
+    const kind = typeof value;
+    if (kind === "number" || kind === "string") return value;
+    if (kind === "boolean") return value ? 1 : 0; // as Python compares them
+    if (value === null || value === undefined) return NOTHING;
+    let at;
+    if (Array.isArray(value)) {
+      at = tree(Array);
+      for (let index = 0; index < value.length; index++) at = branch(at, keyOf(value[index]));
+      return at;
+    }
+    if (value instanceof Dict) {
+      at = tree(Dict);
+      for (const [key, its] of value.data.values()) at = branch(branch(at, keyOf(key)), keyOf(its));
+      return at;
+    }
+    at = Keyed.keyOf(value);
+    if (at !== undefined) return at;
+    if (!hasFields(value)) return branch(tree(part), part(value));
+    at = tree(value.constructor);
+    const names = value.constructor.$fields;
+    for (let index = 0; index < names.length; index++) at = branch(at, keyOf(value[names[index]]));
+    Keyed.keep(value, at);
+    return at;
+  };
   const recall = (name, given, make) => {
-    if (!known.has(name) || known.get(name).size > MOST_RECALLED) known.set(name, new Map());
-    const answers = known.get(name), key = given.length === 1 ? keyOf(given[0]) : given.map(keyOf).join();
-    let answer = answers.get(key);
-    if (answer === undefined) answers.set(key, (answer = make()));
-    return answer instanceof Dict ? new Dict(answer.pairs()) : answer;
+    if (nodes > MOST_NODES) [nodes, trees] = [0, new Map()];
+    let at = tree(name);
+    for (let index = 0; index < given.length; index++) at = branch(at, keyOf(given[index]));
+    if (at.answer === undefined) at.answer = make();
+    return at.answer instanceof Dict ? at.answer.copy() : at.answer;
   };
 
   // Texts of numbers: as Python writes them, which rounds halves of the exact value to even.
   const exact = (value, digits) => {
     if (Math.abs(value) >= 1e21) return BigInt(value).toString() + (digits ? `.${"0".repeat(digits)}` : "");
-    const text = value.toFixed(digits);
+    const text = value.toFixed(digits), moved = value * 10 ** digits;
+    if (digits <= 22 && Math.abs(moved) < 2 ** 52 && Math.abs(moved % 1) !== 0.5) return text; // a half stays one
     const longer = value.toFixed(Math.min(digits + 60, 100));
     const rest = longer.slice(longer.indexOf(".") + 1 + digits);
     if (!longer.includes(".") || !/^50*$/.test(rest)) return text;
@@ -446,8 +499,12 @@ const $ = (() => {
     return found !== undefined ? found : fallback === undefined ? fail(`no ${name}`) : fallback;
   };
   const replace = (value, changes) => {
-    const found = { __proto__: Object.getPrototypeOf(value), ...value }; // as `field` does: no property is met
-    for (const [name, its] of changes.pairs()) found[name] = its;
+    const found = new value.constructor(SKIP);
+    for (const name of Object.keys(value)) {
+      const its = changes.has(name) ? changes.at(name) : value[name];
+      if (name in found) field(found, name, its);
+      else found[name] = its;
+    }
     return found;
   };
   const construct = (type, values) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import dataclasses
 import functools
 import inspect
@@ -53,6 +54,11 @@ _OPERATORS: dict[type[ast.operator], str] = {
 }
 """Operators with two operands, by their function in the runtime."""
 _IN_PLACE: dict[type[ast.operator], str] = {**_OPERATORS, ast.BitOr: "ior", ast.Add: "iadd"}
+
+
+_TAKERS = (sum, min, max, sorted, list, tuple, set, frozenset, dict, collections.Counter)
+_EXHAUSTING: dict[object, bool] = dict.fromkeys(_TAKERS, True)
+"""Functions that take all that an iterable has."""
 
 
 class Translator:
@@ -345,10 +351,14 @@ class Translator:
             max: lambda call: self._best(call, "max"),
             min: lambda call: self._best(call, "min"),
             next: self._next,
+            any: lambda call: self._quantified(call, "any"),
+            all: lambda call: self._quantified(call, "all"),
             dict: self._dict_of,
             dataclasses.replace: lambda call: f"$.replace({self.expression(call.args[0])}, $.dict([{self.pairs(call)}]))",
             dataclasses.fields: lambda call: f"$.fieldsOf({self.positional(call)})",
         }
+        if looked_up(_EXHAUSTING, function) is not None:
+            node = _listed(node)
         if (form := looked_up(forms, function)) is not None:
             return form(node)
         if (entry := looked_up(FUNCTIONS, function)) is not None:
@@ -391,7 +401,7 @@ class Translator:
             case ast.Call(func=ast.Name(id="super")):
                 return f"super.{name}({self.by_method(node, name)})"
         receiver = self.expression(func.value)
-        given = self.by_method(node, name)
+        given = self.by_method(_listed(node) if name in ("join", "extend", "update") else node, name)
         if name in METHODS:
             return f"$.method.{name}({', '.join(filter(None, [receiver, given]))})"
         return f"{receiver}.{name}({given})"
@@ -403,6 +413,18 @@ class Translator:
             first = first.args[0]
             return f"$.next({', '.join([f'$.iter({self.expression(first)})', *map(self.item, rest)])})"
         return f"$.next({self.positional(node)})"
+
+    def _quantified(self, node: ast.Call, name: str) -> str:
+        """`any` and `all`, of a generator as a loop that ends at the first that decides."""
+        match node.args:
+            case [ast.GeneratorExp(elt=element, generators=generators)]:
+                decides = name == "any"
+
+                def ends(inner: Self) -> str:
+                    return f"if ({'' if decides else '!'}{inner.test(element)}) return {str(decides).lower()};"
+
+                return f"(() => {{ {self.loops(generators, ends)} return {str(not decides).lower()}; }})()"
+        return f"$.{name}({self.positional(node)})"
 
     def _dict_of(self, node: ast.Call) -> str:
         pairs = [f"...$.dict({self.expression(part)}).pairs()" for part in node.args]
@@ -497,7 +519,8 @@ class Translator:
             return f"{{ const $v = $.list({value}); {parts} }}"
         text = self.target(target)
         # NB: a line that begins with a bracket would go on with the one before; statements end in semicolons here.
-        return f"{text} = {f'$.list({value})' if text.startswith('[') else value};"
+        fresh = value.startswith("[") and "..." not in value
+        return f"{text} = {f'$.list({value})' if text.startswith('[') and not fresh else value};"
 
     def _assign(self, node: ast.Assign) -> str:
         value = self.expression(node.value)
@@ -651,6 +674,17 @@ class Translator:
         given, inside = self.inside(arguments, body, given=dict(zip(values, captured, strict=True)))
         made = f"function* ({given}) {{ {inside} }}" if generates(body) else f"({given}) => {{ {inside} }}"
         return f"(({', '.join(captured)}) => {made})({', '.join(captured.values())})" if captured else made
+
+
+def _listed(node: ast.Call) -> ast.Call:
+    """A call with lists in the place of generators, which are slower: of what takes all that they have."""
+
+    def listed(part: ast.expr) -> ast.expr:
+        made = isinstance(part, ast.GeneratorExp)
+        return ast.copy_location(ast.ListComp(elt=part.elt, generators=part.generators), part) if made else part
+
+    given = list(map(listed, node.args))
+    return ast.copy_location(ast.Call(func=node.func, args=given, keywords=node.keywords), node)
 
 
 def _is_boolean(node: ast.expr) -> bool:

@@ -278,6 +278,11 @@ class Fits:
         return self._read[path]
 
 
+def fits_for(hardware: Hardware, backend: str | None) -> Fits:
+    """Return the fits for an accelerator and a backend. A page has one object for all its states, with what was looked up."""
+    return Fits(hardware, backend)
+
+
 def _measured_over_host(accelerator: Accelerator) -> bool:
     """Whether communication was measured over the host's PCIe: on accelerators that have no links of their own."""
     return not accelerator.links or accelerator.links[0].over_host

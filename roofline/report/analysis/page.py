@@ -213,7 +213,7 @@ def calculator(opened: PageState = FIRST_STATE) -> str:
 
 def _program() -> Program:
     """The program of every page: with all kinds of specs, whatever a page holds, so that all pages have the same."""
-    return view_program(view, spec_classes(), parts=(live.solved, live.head, live.section_keys, live.section_of))
+    return view_program(view, spec_classes(), parts=(live.solved, live.head, live.words, live.section_keys, live.section_of))
 
 
 def _page(

@@ -45,7 +45,9 @@ def roofline_figure(
     for number, (one, each) in enumerate(cards):
         series += _ceilings(one, each, number, len(cards) > 1, low, high)
     series += _bounds([op for number, _, listed in drawn if number == 0 for op in listed])
-    longest = max([_share(phase, op) for _, phase, listed in drawn for op in listed], default=1.0) or 1.0
+    wholes = [_whole(phase) for _, phase, _ in drawn]
+    parts = [_share(op, whole) for (_, _, listed), whole in zip(drawn, wholes, strict=True) for op in listed]
+    longest = max(parts, default=1.0) or 1.0
     for number, phase, listed in drawn:
         if len(listed) > 0:
             series.append(_operators(phase, listed, number, names, longest))
@@ -75,9 +77,13 @@ def _attained(op: OperatorResult, time: float) -> float:
     return _work(op) / time if time else 0.0
 
 
-def _share(phase: Phase, op: OperatorResult) -> float:
-    """The share of a phase's time."""
-    whole = sum(_took(one) for one in phase.operators)
+def _whole(phase: Phase) -> float:
+    """Seconds of all operators of a phase."""
+    return sum(_took(one) for one in phase.operators)
+
+
+def _share(op: OperatorResult, whole: float) -> float:
+    """The share of a time."""
     return _took(op) / whole if whole else 0.0
 
 
@@ -89,8 +95,8 @@ def _counted(phase: Phase) -> list[OperatorResult]:
 def _long(phase: Phase) -> list[OperatorResult]:
     """Operators that are drawn: products from `_SMALL` of the phase's time on, others from `_NAMED`; no mere launches."""
     counted = _counted(phase)
-    working = [op for op in counted if _took(op) < _LAUNCH * op.times.bound]
-    return [op for op in working if _share(phase, op) >= (_SMALL if op.cost.matrix_flops else _NAMED)] or working or counted
+    working, whole = [op for op in counted if _took(op) < _LAUNCH * op.times.bound], _whole(phase)
+    return [op for op in working if _share(op, whole) >= (_SMALL if op.cost.matrix_flops else _NAMED)] or working or counted
 
 
 def _basis(result: Analysis) -> str:
@@ -101,11 +107,14 @@ def _basis(result: Analysis) -> str:
 
 def _left_out(result: Analysis) -> str:
     """How many operators the plane leaves out, and what they take."""
-    rest = [(phase, op) for phase in result.phases for op in _counted(phase) if op not in _long(phase)]
-    if len(rest) == 0:
+    count, most = 0, 0.0
+    for phase in result.phases:
+        drawn, whole = {op.path for op in _long(phase)}, _whole(phase)
+        rest = [op for op in _counted(phase) if op.path not in drawn]
+        count, most = count + len(rest), max(most, sum([_share(op, whole) for op in rest]))
+    if count == 0:
         return ""
-    part = max([sum([_share(phase, op) for phase, op in rest if phase is one]) for one in result.phases])
-    return f" Not drawn: {len(rest)} short operators, {formatting.percent(part, 0)} of a phase at most."
+    return f" Not drawn: {count} short operators, {formatting.percent(most, 0)} of a phase at most."
 
 
 _CLOSE = 0.14
@@ -117,7 +126,8 @@ def _names(phase: Phase, listed: list[OperatorResult]) -> list[str]:
     """The text beside each point: name and share of the longest operators, those of points on one spot in one text."""
     names = [_name(op, phase.operators) for op in listed]
     order = sorted(range(len(listed)), key=lambda index: -_took(listed[index]))
-    waiting = [index for index in order if _share(phase, listed[index]) >= _NAMED]
+    whole = _whole(phase)
+    waiting = [index for index in order if _share(listed[index], whole) >= _NAMED]
     texts = ["" for _ in listed]
     while len(waiting) > 0:
         first = waiting[0]
@@ -125,7 +135,7 @@ def _names(phase: Phase, listed: list[OperatorResult]) -> list[str]:
         waiting = [index for index in waiting if index not in near]
         shares: dict[str, float] = {}
         for index in near:
-            shares[names[index]] = shares.get(names[index], 0.0) + _share(phase, listed[index])
+            shares[names[index]] = shares.get(names[index], 0.0) + _share(listed[index], whole)
         lines = [f"{name} {formatting.percent(part, 0)}" for name, part in shares.items()]
         if len(lines) > _LINES:
             rest = sum([part for index, part in enumerate(shares.values()) if index >= _LINES - 1])
@@ -164,14 +174,14 @@ def _label(title: str, op: OperatorResult) -> str:
 
 def _operators(phase: Phase, listed: list[OperatorResult], card: int, names: Sequence[str], longest: float) -> Series:
     """The points of a phase on one card; on the first with their names."""
-    title = _titled(phase, card, names)
+    title, whole = _titled(phase, card, names), _whole(phase)
     return Series(
         name=title,
         kind="points",
         role=phase.name if card == 0 else f"{phase.name}-card",
         x=tuple(_intensity(op) for op in listed),
         y=tuple(_attained(op, _took(op)) if _took(op) else None for op in listed),
-        size=tuple(_share(phase, op) / longest for op in listed),
+        size=tuple(_share(op, whole) / longest for op in listed),
         labels=tuple(_label(title, op) for op in listed),
         short=tuple(_names(phase, listed)) if card == 0 else (),
         keys=tuple(op_key(phase.name, op.path) for op in listed) if card == 0 else (),

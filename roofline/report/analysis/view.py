@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline import formatting
 from roofline.graph.build import build
-from roofline.predict.analyze import run
+from roofline.predict.analyze import of_steps, with_request_times
 from roofline.predict.duration import Duration
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
@@ -36,7 +36,7 @@ NOT_MODELLED = (
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A state and the analyses of its hardware, of which the parts of its view are made."""
+    """A state and the analyses of its hardware (of steps alone), of which the parts of its view are made."""
 
     values: Values
     requests: list[ResolvedRequest]
@@ -46,25 +46,26 @@ class Solved:
 def view(values: Values) -> View:
     """Everything that the page shows of a state."""
     state = solved(values)
-    return replace(head(state), sections=tuple([section_of(state, key) for key in section_keys(state)]))
+    sections = tuple([section_of(state, key) for key in section_keys(state)])
+    return replace(head(state), answer=words(state), sections=sections)
 
 
 def solved(values: Values) -> Solved:
     """The analyses of a state: of its hardware, then of what stands beside it."""
     names = [values["hardware"], *(name for name in values["others"] if name != values["hardware"])]
     requests = [_resolved(values, name) for name in names]
-    return Solved(values, requests, [run(request) for request in requests])
+    return Solved(values, requests, [of_steps(request) for request in requests])
 
 
 def head(state: Solved) -> View:
-    """The view of a state without its sections: what takes no further analyses."""
+    """The view of a state without its sections and the sentences of its answer: what takes no further analyses."""
     request, result = state.requests[0], state.results[0]
     # the last token that is drawn needs no place in the cache, but counts in the engine's limit
     longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
     return View(
         title=summary.headline(result),
         subtitle=settings_line(request, result),
-        answer=(*summary.sentences(result), summary.BOUND_AND_FLOOR, summary.subtitle(result)),
+        answer=(),
         fits=result.memory.fits,
         error="",
         tiles=tiles(request, result),
@@ -78,6 +79,12 @@ def head(state: Solved) -> View:
         verdict=verdict(result),
         defaults=published(request.hardware),
     )
+
+
+def words(state: Solved) -> tuple[str, ...]:
+    """The answer in sentences, with the times of a whole request. A page shows them folded, and makes them last."""
+    result = with_request_times(state.requests[0], state.results[0])
+    return (*summary.sentences(result), summary.BOUND_AND_FLOOR, summary.subtitle(result))
 
 
 def published(hardware: Hardware) -> tuple[Default, ...]:

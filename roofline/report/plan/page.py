@@ -16,7 +16,7 @@ from roofline.report.cells import table, text_cell
 from roofline.report.controls import FIRST_STATE, Control, PageState, values_of, with_state
 from roofline.report.figure import Command, Figure, Section, Table, View
 from roofline.report.page import live_page, static_page
-from roofline.report.page_program import page_script, view_program
+from roofline.report.page_program import OF_A_RESULT, page_script, view_program
 from roofline.report.plan import figures, tables
 from roofline.report.plan.load import PLAN_DATA, Planned, Price, planned
 from roofline.report.plan.scaling import Scaled, Values, first_values, ordered
@@ -25,8 +25,6 @@ from roofline.report.plan.tables import infeasible, searched, sentences, subtitl
 if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
     from roofline.serving.planning.result import Plan
-
-_SCRIPTS = ("plain.js", "page.js")
 
 
 def plan_page(plan: Plan, line: str = "") -> str:
@@ -79,7 +77,7 @@ def page_of(plan: Planned, line: str, opened: PageState = FIRST_STATE) -> str:
         return static_page(view(plan, first_values(plan)), line)
     program, data = translated(_program, lambda into: {"page": into.encode(plan)})
     return live_page(
-        view(plan, values_of(settings)), settings, page_script(program, _SCRIPTS), data, line,
+        view(plan, values_of(settings)), settings, page_script(program, OF_A_RESULT), data, line,
         settings_title="What if", saved={"kind": "plan"}, pinned=opened.pinned,
     )  # fmt: skip
 

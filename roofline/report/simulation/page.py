@@ -17,7 +17,7 @@ from roofline.report.cells import about_count, about_time, number_cell, share, t
 from roofline.report.controls import FIRST_STATE, Control, PageState, values_of, with_state
 from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
 from roofline.report.page import live_page, static_page
-from roofline.report.page_program import page_script, view_program
+from roofline.report.page_program import OF_A_RESULT, page_script, view_program
 from roofline.report.simulation.figures import Curve, PageData, at_share, history_sections, view
 from roofline.report.simulation.summary import (
     input_tables,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _FOR_A_TAIL = 100
 """Requests from which on there is a slowest percent."""
-_SCRIPTS = ("plain.js", "page.js")
 _NOT_MODELLED = (
     "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
     "Routers that look at caches or at lengths; replicas that fail, start or drain.",
@@ -72,7 +71,7 @@ def page_of(page: PageData, line: str, opened: PageState = FIRST_STATE) -> str:
     first = view(page, values_of(settings))
     program, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
-        first, settings, page_script(program, _SCRIPTS), data, line,
+        first, settings, page_script(program, OF_A_RESULT), data, line,
         settings_title="Objectives", saved={"kind": "simulation"}, pinned=opened.pinned,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from roofline.formulas.symbolic import symbol
 from roofline.predict.explain import QUANTITIES, Explanation, explain
 from roofline.predict.explain.explanation import explanation
 from roofline.predict.explain.symbolic_request import SymbolicRequest
-from roofline.report import page_program, svg_shapes
+from roofline.report import page_program
 from roofline.report.controls import LONGEST_TEXT, Choice, Control
 from roofline.report.page import environment
 from roofline.report.page_program import spec_data
@@ -397,7 +397,7 @@ _PARTS = ("library.js", "plain.js", "drawing.js", "lesson.js")
 @cache
 def _program() -> Program:
     """Return the translated program, the same for all pages."""
-    made = page_program.new_program({svg_shapes.escaped: "drawing.safe", svg_shapes.id_part: "drawing.name"})
+    made = page_program.new_program()
     made.export("live_view", live_view)
     made.export("judge", judge)
     for cls in (AnswerKey, KnownMistake):
