@@ -113,7 +113,7 @@ def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], frame: Fr
         "tickmode": "array",
         "tickvals": [tick.value for tick in on.ticks],
         "ticktext": [
-            _tick_text(tick.text, frame.longest, axis is figure.y and by_name and len(heat) == 0) for tick in on.ticks
+            _tick_text(tick.text, min(frame.longest, 26), axis is figure.y and by_name and len(heat) == 0) for tick in on.ticks
         ],
         "tickfont": {"color": table["ink"]},
         "tickangle": -SLANT if axis is figure.x and leans(frame) else 0,

@@ -677,7 +677,7 @@ class Translator:
 
 
 def _listed(node: ast.Call) -> ast.Call:
-    """A call with lists in the place of generators, which are slower: of what takes all that they have."""
+    """A call with lists instead of generators, which are slower: of what takes all that they have."""
 
     def listed(part: ast.expr) -> ast.expr:
         made = isinstance(part, ast.GeneratorExp)
