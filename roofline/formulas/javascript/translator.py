@@ -680,8 +680,9 @@ def _listed(node: ast.Call) -> ast.Call:
     """A call with lists instead of generators, which are slower: of what takes all that they have."""
 
     def listed(part: ast.expr) -> ast.expr:
-        made = isinstance(part, ast.GeneratorExp)
-        return ast.copy_location(ast.ListComp(elt=part.elt, generators=part.generators), part) if made else part
+        if not isinstance(part, ast.GeneratorExp):
+            return part
+        return ast.copy_location(ast.ListComp(elt=part.elt, generators=part.generators), part)
 
     given = list(map(listed, node.args))
     return ast.copy_location(ast.Call(func=node.func, args=given, keywords=node.keywords), node)
