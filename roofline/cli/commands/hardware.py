@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     _Facts = Sequence[tuple[str, Fact]]
 
-_LARGE = 10
+_LARGE = 25
 """Accelerators of a vendor from which on they are listed by architecture."""
 _COLUMNS = {"16bit": "peak_flops_16bit", "fp8": "peak_flops_fp8", "memory": "memory_bytes", "ridge": "ridge_point"}
 """Short names of columns to sort by."""

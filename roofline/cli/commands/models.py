@@ -53,7 +53,8 @@ def list_models(search: SearchOption = None, sort: SortOption = None, *, out: Ou
 
 
 def _groups(rows: Rows) -> list[tuple[str, str]]:
-    """The series of each model, which is the word that its id begins with, and its id with its size."""
+    """The series of each model, which is the word that its id begins with, and its id. Few models have their sizes too: the ids
+    of most say them."""
     from roofline.report.summary import format_count
 
     listed = []
@@ -62,8 +63,12 @@ def _groups(rows: Rows) -> list[tuple[str, str]]:
         size = format_count(row["parameters"], 3)
         if row["active"] != row["parameters"]:
             size += f", {format_count(row['active'], 3)} active"
-        listed.append((series[0] if series else "", f"{row['id']} ({size})"))
+        listed.append((series[0] if series else "", f"{row['id']} ({size})" if len(rows) <= _SIZED else row["id"]))
     return listed
+
+
+_SIZED = 40
+"""Models whose ids and sizes fit on a screen."""
 
 
 def _list_table(rows: Rows) -> Table:

@@ -170,7 +170,9 @@ def test_a_number_of_devices_in_other_commands(run: Run, tmp_path: Path) -> None
     plan = json.loads(run("plan", "llama-3.1-8b", "-H", "2xl4", *short, "--ttft", "2s", "--tpot", "60ms").out)
     assert max(one["devices"] for one in plan["candidates"]) <= 2
     claim = ("--tokens-per-s", "1000", "--json")
-    assert run("claim", *EIGHT, *claim).out == run("claim", *EIGHT[:2], "h100-sxm", "--devices", "8", *claim).out
+    pair = [json.loads(run("claim", *words, *claim).out) for words in (EIGHT, (*EIGHT[:2], "h100-sxm", "--devices", "8"))]
+    assert [one.pop("reproduce").split()[4] for one in pair] == ["8xh100-sxm", "h100-sxm"]
+    assert pair[0] == pair[1]
     rows = json.loads(run("sweep", "llama-3.1-70b", "-H", "4xh100-sxm,8xh100-sxm", "--json").out)["rows"]
     assert [(row["hardware"], row["devices"]) for row in rows] == [("4xh100-sxm", 4), ("8xh100-sxm", 8)]
     for command in (

@@ -227,7 +227,7 @@ def test_the_shell_completes(run: Run, monkeypatch: pytest.MonkeyPatch, words: s
 
 def test_completion_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell completes ids of models and hardware; a wrong ROOFLINE_PATH is left to the command."""
-    assert complete_models("llama-3.1") == ["llama-3.1-70b", "llama-3.1-8b"]
+    assert complete_models("llama-3.1") == ["llama-3.1-405b", "llama-3.1-70b", "llama-3.1-8b"]
     assert complete_hardware("h100") == ["h100-nvl", "h100-pcie", "h100-sxm"]
     assert complete_models("zzz") == []
     monkeypatch.setenv("ROOFLINE_PATH", "/nowhere")

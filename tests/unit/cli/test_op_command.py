@@ -46,6 +46,7 @@ def test_json_is_the_result_of_python(run: Run) -> None:
     result = roofline.op("gemm", m=512, n=8192, k=28672, hardware="h100-sxm")
     assert list(document)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
     assert document["time_s"]["estimate"] == result.time.estimate
+    assert document.pop("reproduce") == "roofline op gemm 512 8192 28672 --hardware h100-sxm"
     assert document == json.loads(result.to_json())
     assert document["dims"] == {"m": 512, "n": 8192, "k": 28672, "batch": 1, "bias": False}
     assert {part["subject"]: part["formula"] for part in document["formulas"]}["matrix_flops"] == "2·m·n·k"

@@ -51,7 +51,9 @@ def test_keys(run: Run) -> None:
 
 def test_python_gives_the_same(run: Run) -> None:
     result = roofline.preempt("llama-3.1-8b", "a100-sxm-80gb", tokens=2048)
-    assert json.loads(result.to_json()) == asked(run)
+    printed = asked(run)
+    assert printed.pop("reproduce").startswith("roofline preempt llama-3.1-8b --hardware a100-sxm-80gb")
+    assert json.loads(result.to_json()) == printed
 
 
 def test_blocks_calls_and_links(run: Run) -> None:

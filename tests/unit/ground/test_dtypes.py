@@ -17,8 +17,14 @@ def test_size_is_bits_over_eight(name: str, bits: int) -> None:
 
 
 def test_every_format_is_covered_above() -> None:
-    """A new format needs a line in the test of sizes."""
-    assert set(FORMATS) == {"fp32", "bf16", "fp16", "fp8", "int8", "int4", "fp4"}
+    """A new format needs a line in a test of sizes."""
+    assert set(FORMATS) == {"fp32", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "q8_0", "q4_0"}
+
+
+@pytest.mark.parametrize(("name", "bits"), [("q8_0", 8), ("q4_0", 4)])
+def test_blocks_of_32_have_a_scale_of_16_bits(name: str, bits: int) -> None:
+    """GGML's blocks, of which caches may be: https://github.com/ggml-org/ggml, src/ggml-common.h."""
+    assert parse_dtype(name).bytes == (32 * bits + 16) / 8 / 32
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_parallel(text: str) -> None:
     ("text", "model"),
     [
         ("Llama 3.1 70B", "llama-3.1-70b"),
-        ("Llama-3-8B", "llama-3.1-8b"),
+        ("Llama-3-8B", "llama-3-8b"),
         ("llama3.1-8b", "llama-3.1-8b"),
         ("Mixtral 8x7B", "mixtral-8x7b"),
         ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
@@ -200,7 +200,7 @@ def test_parallel(text: str) -> None:
         ("DeepSeek-V3.2", "deepseek-v3.2"),
         ("Qwen2.5 7B", "qwen2.5-7b"),
         ("GPT-OSS 20B", "gpt-oss-20b"),
-        ("Mistral 7B", "mistral-7b-v0.1"),
+        ("Mistral 7B v0.3", "mistral-7b-v0.3"),
         ("gemma 2 9b", "gemma-2-9b"),
     ],
 )
