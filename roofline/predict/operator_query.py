@@ -88,6 +88,7 @@ def _bytes(value: Any, what: str) -> int:
 Dimensions = TypedDict(  # noqa: UP013 - one name per line otherwise
     "Dimensions",
     {
+        "activation": Flag,
         "adds": Count, "b": Count, "batch": Count, "batch_size": Count, "bias": Flag, "bytes": Count, "cached": Count,
         "calls": Count, "channels": Count, "choices": Count, "chosen": Count, "chunk_size": Count, "chunked": Flag,
         "context": Count, "context_len": Count, "conv_kernel": Count, "d": Count, "d_ff": Count, "d_head": Count,
@@ -304,6 +305,7 @@ _NAMES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "function": ("function", "which norm", ()),
     "weight": ("weight", "whether it has weights", ()),
     "gated": ("gated", "whether there is a gate", ()),
+    "activation": ("activation", "whether a SiLU follows", ()),
     "terms": ("terms", "tensors that are added; of combine experts of a token", ()),
     "elements": ("elements", "elements of each tensor", ()),
     "local_experts": ("local_experts", "experts on this device", ()),

@@ -27,7 +27,6 @@ EXEMPT = {
     "teach/lessons/execute.py": "likewise",
     "report/page_program.py": "reads files of the package",
     "report/page.py": "likewise",
-    "teach/worksheets/page.py": "likewise",
 }
 OPENS = {"FileIO", "open", "read_text", "read_bytes", "write_text", "write_bytes", "exists", "is_file", "is_dir"}
 TEMPORARY = {"tempfile", "mmap"}
