@@ -11,7 +11,7 @@ const model = (() => {
   const count = (value) => cell(value.toFixed(0), value);
   const column = (text, number) => ({ name: text, number });
   const series = (given) => ({
-    base: [], size: [], labels: [], short: [], along: [], low: [], high: [], x_high: [], z: [], texts: [], hatched: [], hatched_name: "", keys: [],
+    base: [], size: [], labels: [], short: [], along: [], low: [], high: [], x_high: [], z: [], texts: [], hatched: [], hatched_name: "", keys: [], shades: [],
     variant: null, ...given,
   });
 
@@ -26,7 +26,7 @@ const model = (() => {
         keys: OPERATORS,
       });
     return {
-      key: "roofline", title: "Attainable FLOP/s by intensity", note: "Area: share of the time.",
+      blocks: [], key: "roofline", title: "Attainable FLOP/s by intensity", note: "Area: share of the time.",
       x: { title: "arithmetic intensity", scale: "log", low: null, high: null, unit: "FLOP/byte" },
       y: { title: "rate", scale: "log", low: null, high: null, unit: "FLOP/s" },
       series: [
@@ -46,7 +46,7 @@ const model = (() => {
   function bars(times) {
     const before = times.map((_, index) => times.slice(0, index).reduce((sum, time) => sum + time, 0));
     return {
-      key: "time", title: "Where the time goes", note: "One operator after the other.",
+      blocks: [], key: "time", title: "Where the time goes", note: "One operator after the other.",
       x: { title: "time", scale: "linear", low: 0, high: null, unit: "s" },
       y: { title: "", scale: "category", low: null, high: null, unit: "" },
       series: [
@@ -70,7 +70,7 @@ const model = (() => {
     const z = batches.map((size) => TOKENS.map((tokens) => size * tokens + prompt));
     const texts = z.map((row) => row.map((value) => value.toFixed(0)));
     return {
-      key: "grid", title: "Tokens by batch and prompt", note: "",
+      blocks: [], key: "grid", title: "Tokens by batch and prompt", note: "",
       x: { title: "prompt", scale: "category", low: null, high: null, unit: "" },
       y: { title: "batch", scale: "category", low: null, high: null, unit: "" },
       series: [
@@ -124,7 +124,7 @@ const model = (() => {
           note: "8 of 10 measurements", gauge: null, parts: [] },
       ],
       commands: [
-        { label: "vLLM", text: `vllm serve meta-llama/Llama-3.1-8B --max-num-seqs ${batch} --max-model-len ${prompt}` },
+        { label: "vLLM", text: `vllm serve meta-llama/Llama-3.1-8B --max-num-seqs ${batch} --max-model-len ${prompt}`, repeats: false },
       ],
       sections: [
         { key: "roofline", title: "Roofline", note: "A point is an operator.",

@@ -17,6 +17,7 @@ from roofline.measure.bench.point import COMPILED, Point
 from roofline.measure.bench.suites import COLD, MOST_SETS
 
 _SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need memory too
+_SHARE_OF_SETS = 0.3  # likewise, for the sets of a cold point: a host with a large cache has other work in its memory
 
 
 def measure(point: Point, device: Device, factory: TensorFactory, effort: SamplingBudget, pace: SeenRates) -> Timing:
@@ -64,12 +65,13 @@ def _measure(point: Point, device: Device, factory: TensorFactory, effort: Sampl
     device.wait()
     if point.backend != COMPILED:  # whose first call compiles
         pace.check_first(time.monotonic() - begin)
-    each = min(nbytes((first, outputs)), point.cost.bytes)  # of a table or of many experts a call touches a part
+    held = nbytes((first, outputs))
+    each = min(held, point.cost.bytes)  # of a table or of many experts a call touches a part
     sets = [first]
     if point.cache == "cold":
         wanted = max(1, min(MOST_SETS, math.ceil(2 * COLD * device.cache_bytes / each)))
-        available = _SHARE_OF_MEMORY * device.free_bytes()
-        if wanted > 1 and (wanted - 1) * each > available:
+        available = _SHARE_OF_SETS * device.free_bytes()
+        if wanted > 1 and (wanted - 1) * held > available:
             raise NotRunnableError("too little memory for inputs that are not in the cache")
         sets += [kernel.inputs() for _ in range(wanted - 1)]
     # Each set keeps its last output, so that outputs take turns in memory as inputs do.
