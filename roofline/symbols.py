@@ -72,6 +72,7 @@ TABLE = (
     Symbol("g_o", "g_o", "groups", "groups of heads in a grouped output projection", "o_groups"),
     Symbol("r_o", "r_o", "elements", "rank of a group's output", "o_lora_rank"),
     Symbol("n_hc", "n_{hc}", "streams", "residual streams that hyper-connections mix", "hc_mult"),
+    Symbol("n_au", "n_{au}", "streams", "copies of the residual stream that AltUp keeps", "altup_num_inputs"),
     Symbol("b_w", "b_w", "bytes", "bytes per weight", whole=False),
     Symbol("b_a", "b_a", "bytes", "bytes per activation", whole=False),
     Symbol("b_kv", "b_{kv}", "bytes", "bytes per element of the KV cache", whole=False),

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from roofline.dtypes import FORMATS, Dtypes
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
+from roofline.operators.altup import AltUpCorrect, AltUpPredict
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
+from roofline.operators.block_scores import BlockScores
+from roofline.operators.block_sparse_attention import BlockSparseAttention
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ExpertRouting, ReduceScatter, SendRecv
 from roofline.operators.combine import Combine
@@ -130,6 +133,8 @@ KINDS = {
     kind.cls: kind
     for kind in (
         Kind(Activation, {"spread": (1, 64)}, {"learned": (0, 2)}),
+        Kind(AltUpCorrect, {"streams": (2, 8)}),
+        Kind(AltUpPredict, {"streams": (2, 8)}),
         Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
         Kind(AllGather, _WORLD, _STRIDE),
         Kind(AllReduce, _WORLD, _STRIDE),
@@ -137,6 +142,16 @@ KINDS = {
         Kind(
             Attention,
             _ATTENTION | _RANKS | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
+            at_most={"shared_prefix": "cached"},
+        ),
+        Kind(
+            BlockScores,
+            _ATTENTION | {"n_heads": (1, 64), "head_dim": (1, 128), "block": (1, 128)},
+            at_most={"shared_prefix": "cached"},
+        ),
+        Kind(
+            BlockSparseAttention,
+            _ATTENTION | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "block": (1, 128), "chosen_blocks": (1, 40)},
             at_most={"shared_prefix": "cached"},
         ),
         Kind(CausalConv, {"sequences": (1, 64), "resumed": (0, 64), "kernel": (1, 8)}, at_most={"resumed": "sequences"}),

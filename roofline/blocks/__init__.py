@@ -20,6 +20,7 @@ def name_of(block: type[Block]) -> str:
 BLOCKS: Registry[type[Block]] = Registry(
     "block",
     {
+        "mixer/block_sparse_gqa": "roofline.blocks.block_sparse_gqa:BlockSparseGroupedQueryAttention",
         "mixer/csa": "roofline.blocks.csa:CompressedAttentionBlock",
         "mixer/gqa_and_mamba2": "roofline.blocks.attention_and_mamba:AttentionAndMamba2",
         "mixer/gated_delta_net": "roofline.blocks.delta_net:GatedDeltaNet",

@@ -144,6 +144,7 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
         yield Weight("per_layer.norm_of_stream", (model.hidden_size_per_layer_input,))
     if model.hc_mult is not None:
         yield from _hyper(model, "final", model.hc_mult, 1)
+    yield from _copies_of_stream(model)
     if model.final_norm and model.norm.weight:
         yield _norm(model, "final_norm")
     if not model.tie_word_embeddings:
@@ -163,8 +164,19 @@ def layer_weights(model: Model, layer: LayerType) -> Iterator[Weight]:
     for block in (layer.mixer, layer.mlp):
         if block is not None:
             if model.hc_mult is not None:
-                yield from _hyper(model, block.role, (2 + model.hc_mult) * model.hc_mult, 3)
+                mixing = model.hc_mult * model.hc_mult if model.hc_mixing else 0
+                yield from _hyper(model, block.role, 2 * model.hc_mult + mixing, 3 if mixing else 2)
             yield from block.checkpoint_weights(model.hidden_size)
+    if (copies := model.altup_num_inputs) is not None:
+        yield Weight("altup.norm", (model.hidden_size,))
+        yield Weight("altup.router", (copies, model.hidden_size), "router")
+        yield Weight("altup.prediction", (copies * copies, copies), "router")
+        yield Weight("altup.correction", (copies, copies), "router")
+        yield Weight("altup.scale", (model.hidden_size,))
+    if (rank := model.laurel_rank) is not None:
+        yield Weight("laurel.left", (rank, model.hidden_size), "linear/projection")
+        yield Weight("laurel.right", (model.hidden_size, rank), "linear/projection")
+        yield Weight("laurel.norm", (model.hidden_size,))
     if width := model.hidden_size_per_layer_input:
         yield Weight("per_layer.gate", (width, model.hidden_size), "linear/projection")
         yield Weight("per_layer.projection", (model.hidden_size, width), "linear/projection")
@@ -184,6 +196,13 @@ def _places(layer: LayerType) -> list[str]:
         return ["pre.before_mixer", "both.before_mlp", "both.after_mlp"]
     kinds = {"pre": ("before",), "post": ("after",), "both": ("before", "after")}[layer.norms]
     return [f"{layer.norms}.{kind}_{name}" for name in blocks for kind in kinds]
+
+
+def _copies_of_stream(model: Model) -> Iterator[Weight]:
+    """AltUp: a matrix for each copy of the stream but the first, before the layers and after them."""
+    for number in range((model.altup_num_inputs or 1) - 1):
+        for name in ("projection", "unembed_projection"):
+            yield Weight(f"altup.{name}_{number}", (model.hidden_size, model.hidden_size), "linear/projection")
 
 
 def _hyper(model: Model, place: str, coefficients: int, scales: int) -> Iterator[Weight]:

@@ -64,6 +64,7 @@ class LatentAttentionBlock(MixerBlock):
     output_gate: Literal["none", "headwise", "elementwise"] = Field(
         default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
+    sinks: bool = Field(default=False, description="one learned attention sink per query head")
     index_n_heads: Whole | None = Field(default=None, ge=1, description="heads of the indexer; none: the layer has none")
     index_head_dim: Whole | None = Field(default=None, ge=1, description="width of an indexer's head, and of its cached key")
     index_topk: Whole | None = Field(default=None, ge=1, description="keys that a query attends to, at most; none: all")
@@ -183,6 +184,7 @@ class LatentAttentionBlock(MixerBlock):
                 chosen=self.index_topk if absorbed else None,
                 mask=choices.mask,
                 eager=choices.attention == "eager",
+                sinks=self.sinks and segment is site.step[0],
                 query_ranks=query_ranks,
                 key_ranks=key_ranks,
                 dtypes=vector,
@@ -235,6 +237,8 @@ class LatentAttentionBlock(MixerBlock):
         if self.output_gate != "none":
             gates = n if self.output_gate == "headwise" else n * self.v_head_dim
             yield Weight("mla.gate", (gates, hidden), "attention/gate_proj")
+        if self.sinks:
+            yield Weight("mla.sinks", (n,))
         yield Weight("mla.o", (hidden, n * self.v_head_dim), "attention/o_proj", bias=hidden * biased)
         if self.index_n_heads is not None:
             d: Expr = self.index_head_dim

@@ -60,6 +60,9 @@ class GatedMlp(FeedForwardBlock):
     intermediate_size: Whole = Field(ge=1)
     bias: bool = False
     down_bias: bool = Field(default=False, description="a bias of the last matrix, also where the others have none")
+    sparse_activation: bool = Field(
+        default=False, description="what is below a quantile of a token's gates, by their mean and deviation, becomes zero"
+    )
     inner_norm: bool = Field(default=False, description="a norm before the last matrix (RMSNorm)")
 
     def operators(self, site: BlockContext) -> Operators:
@@ -70,8 +73,12 @@ class GatedMlp(FeedForwardBlock):
         vector = site.precision.dtypes("norm")
         operators: Operators = {
             "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
-            "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=vector),
         }
+        if self.sparse_activation:
+            # NB: mean, deviation and cut-off are 6 FLOP an element, a LayerNorm's without weight and bias. The products are not
+            # sparse: zeros are multiplied. With several devices each has the mean and the deviation of its part.
+            operators["cut_off"] = Norm(rows=site.tokens, width=d_ff, function="layernorm", weight=False, dtypes=vector)
+        operators["activation"] = Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=vector)
         if self.inner_norm:
             # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
             operators["inner_norm"] = Norm(rows=site.tokens, width=d_ff, dtypes=vector)

@@ -146,6 +146,16 @@ class Model(Spec):
         default=None, ge=1, description="residual streams that hyper-connections mix; default: one plain residual stream"
     )
     hc_sinkhorn_iters: Whole = Field(default=20, ge=0, description="rounds in which their mixing is made doubly stochastic")
+    hc_mixing: bool = Field(
+        default=True,
+        description="hyper-connections mix the streams among themselves; false: each takes a share of outputs alone",
+    )
+    altup_num_inputs: Whole | None = Field(
+        default=None, ge=2, description="copies of the residual stream that AltUp predicts and corrects; default: one stream"
+    )
+    laurel_rank: Whole | None = Field(
+        default=None, ge=1, description="rank of a second path around each mixer (LAuReL); default: none"
+    )
     layer_types: dict[str, LayerType] = Field(min_length=1)
     layers: tuple[LayerGroup, ...] = Field(min_length=1)
     apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
@@ -187,11 +197,29 @@ class Model(Spec):
         ):
             msg = f"layer_types.{odd[0]}: hyper-connections (hc_mult) need norms: pre and blocks that follow one another"
             raise ValueError(msg)
+        self._altup_fits()
         used = set(self.layer_sequence)
         if unused := [name for name in self.layer_types if name not in used]:
             msg = f"layer_types: {', '.join(unused)} not used in layers"
             raise ValueError(msg)
         return self
+
+    def _altup_fits(self) -> None:
+        """AltUp and LAuReL stand around layers of one shape alone.
+
+        Raises:
+            ValueError: a layer is of another shape; pydantic turns it into a message with its place in the file.
+        """
+        for key, value in (("altup_num_inputs", self.altup_num_inputs), ("laurel_rank", self.laurel_rank)):
+            if value is None:
+                continue
+            if self.hc_mult:
+                msg = f"{key} and hc_mult exclude each other: give one"
+                raise ValueError(msg)
+            for name, layer in self.layer_types.items():
+                if layer.norms != "both" or layer.mixer is None or layer.mlp is None:
+                    msg = f"layer_types.{name}: {key} needs a mixer, an mlp and norms: both"
+                    raise ValueError(msg)
 
     @model_validator(mode="after")
     def _caches_exist(self) -> Model:
@@ -257,7 +285,7 @@ class Model(Spec):
     @property
     def residual_width(self) -> int:
         """Elements per token in all residual streams together."""
-        return self.hidden_size * (self.hc_mult or 1)
+        return self.hidden_size * (self.hc_mult or self.altup_num_inputs or 1)
 
     @property
     def num_hidden_layers(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from roofline.blocks.base import Block, BlockContext
 from roofline.blocks.model import LayerType, Model
 from roofline.dtypes import Dtypes, Precision, parse_dtype
+from roofline.graph.altup import AltUp
 from roofline.graph.sharding import Stage, device_tokens, shard_block, stages, stream_tokens
 from roofline.numeric import Expr, ceil_div, minimum, ratio
 from roofline.operators.activation import Activation
@@ -154,7 +155,38 @@ class _Builder:
             # the embedding is the first of the streams; the others are copies that are written from it
             copies = self.stream_tokens * (model.residual_width - model.hidden_size)
             graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
+        if (altup := self._altup()) is not None:
+            graph |= {name: (op, 1) for name, op in self._gathered("embedding/altup/").items()}
+            graph |= altup.inputs()
         return graph
+
+    def _altup(self) -> AltUp | None:
+        """What stands around layers that work on one of several copies of the stream; None where there is one stream."""
+        if (streams := self.model.altup_num_inputs) is None:
+            return None
+        return AltUp(
+            streams=streams, width=self.model.hidden_size, tokens=self.stream_tokens, gathered=self.tokens, tp=self.tp,
+            precision=self.precision,
+        )  # fmt: skip
+
+    def _laurel(self) -> dict[str, Operator]:
+        """A second path around the mixer: two matrices of a low rank, which tensor-parallel devices divide, and a norm.
+
+        What it gives is added to the path's own input here, and to the stream with the next norm.
+
+        Source: Menghani et al. 2024, arXiv:2411.07501, LAuReL-LR, as Gemma 3n has it in transformers and in vLLM.
+        """
+        rank, width, dtypes = self.model.laurel_rank, self.model.hidden_size, self.precision.dtypes("linear/projection")
+        if rank is None:
+            return {}
+        part = ceil_div(rank, self.tp)
+        return {
+            "laurel/left": Gemm(m=self.tokens, n=part, k=width, dtypes=dtypes),
+            "laurel/right": Gemm(m=self.tokens, n=width, k=part, dtypes=dtypes),
+            **{f"laurel/{name}": op for name, op in self._summed().items()},
+            "laurel/post_norm": self._norm(self.stream_tokens),
+            "laurel/add": self._add(),
+        }
 
     def _table(self, entries: int, width: int) -> Embedding:
         """A device's rows of an embedding table. NB: in expectation it holds its share of the tokens' rows."""
@@ -188,6 +220,9 @@ class _Builder:
         graph: Graph = {}
         if model.hc_mult is not None:
             graph |= {f"final_{name}": (op, 1) for name, op in self._collapse(model.hc_mult, scales=1).items()}
+        if (altup := self._altup()) is not None:
+            graph |= {name: (op, 1) for name, op in self._gathered("final_altup/").items()}
+            graph |= altup.outputs()
         if model.final_norm:
             graph["final_norm"] = (self._norm(self.stream_tokens), 1)
         graph |= {name: (op, 1) for name, op in self._gathered("final_").items()}
@@ -235,12 +270,17 @@ class _Builder:
 
     def _streams(self, path: str) -> tuple[dict[str, Operator], dict[str, Operator]]:
         """What stands before and after a block where hyper-connections take the residual stream's place: streams in and
-        out have a coefficient each, and the streams^2 that mix them are made doubly stochastic."""
+        out have a coefficient each, and the streams^2 that mix them, if any do, are made doubly stochastic."""
         model = self.model
         if (streams := model.hc_mult) is None:
             return {}, {}
-        before = self._collapse((2 + streams) * streams, scales=3, rounds=model.hc_sinkhorn_iters)
-        after = HyperExpand(tokens=self.stream_tokens, width=model.hidden_size, streams=streams, dtypes=self.vector)
+        if model.hc_mixing:
+            before = self._collapse((2 + streams) * streams, scales=3, rounds=model.hc_sinkhorn_iters)
+        else:
+            before = self._collapse(2 * streams, scales=2)
+        after = HyperExpand(
+            tokens=self.stream_tokens, width=model.hidden_size, streams=streams, mixed=model.hc_mixing, dtypes=self.vector
+        )
         return {f"{path}/{name}": op for name, op in before.items()}, {f"{path}/hc_expand": after}
 
     def layer(self, layer: LayerType) -> dict[str, Operator]:
@@ -250,17 +290,22 @@ class _Builder:
         layer without one and the final norm has one, so that a model has as many additions as blocks either way: each
         layer is given its own.
         """
-        operators: dict[str, Operator] = {}
+        altup = self._altup()
+        operators: dict[str, Operator] = {} if altup is None else altup.before()
         blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
         for position, block in enumerate(blocks):
             on_device = shard_block(block, self.deployment)
             path = on_device.path
             before, after = self._streams(path)
             operators |= before
-            norm = self._norm_before(layer, path, position, len(blocks), adds=0 if before else 1)
+            adds = 0 if before or (altup is not None and position == 0) else 1
+            laurel = 1 if self.model.laurel_rank is not None and position > 0 else 0
+            norm = self._norm_before(layer, path, position, len(blocks), adds=adds + laurel)
             operators |= norm
             if (on_device.divided or layer.parallel) and (norm or not layer.parallel):
                 operators |= self._gathered("" if layer.parallel and position == 0 else f"{path}/")
+            if position == 0:
+                operators |= self._laurel()
             operators |= self._inside(on_device)
             if not layer.parallel:
                 operators |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
@@ -271,6 +316,8 @@ class _Builder:
             operators |= after
         if layer.parallel:
             operators |= self._summed()  # one for the sum of both blocks
+        if altup is not None:
+            operators |= altup.after()
         if self.model.hidden_size_per_layer_input:
             operators |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return operators
@@ -289,13 +336,16 @@ class _Builder:
 
     def _per_layer_input(self) -> dict[str, Operator]:
         """A layer's own input, gated by the stream (which is summed for it), and added to it with the next norm."""
-        stream, width = self.model.hidden_size, self.model.hidden_size_per_layer_input
+        stream, width, copies = self.model.hidden_size, self.model.hidden_size_per_layer_input, self.model.altup_num_inputs
+        # NB: of several copies of the stream all but the first get it, each for itself
+        added = {} if copies is None else {"add": Add(elements=self.stream_tokens * stream * (copies - 1), dtypes=self.vector)}
         return {
-            "add": self._add(),
+            **({"add": self._add()} if copies is None else {}),
             "gate": self._projection(self.stream_tokens, width, stream),
             "activation": Activation(rows=self.stream_tokens, width=width, dtypes=self.vector),
             "projection": self._projection(self.stream_tokens, stream, width),
             "post_norm": self._norm(self.stream_tokens),
+            **added,
         }
 
     def _inside(self, block: Block) -> dict[str, Operator]:

@@ -59,12 +59,15 @@ class HyperExpand(Operator):
     New streams of a token: a streams x streams matrix times the old ones, plus the block's output times a weight each.
 
     The mixing is a product of streams x streams by streams x width: 2 streams^2 width matrix FLOP per token. The output's
-    share is a multiply and an add an element. The streams and the output are read once, the streams written once.
+    share is a multiply and an add an element. The streams and the output are read once, the streams written once. Streams that
+    are not `mixed` (independent hyper-connections, HY 4) stay what they are, but for the output's share.
 
     >>> HyperExpand(tokens=3, width=8, streams=4).cost()  # 3*2*16*8; 3*2*4*8; 2 B*3*(4*8 + 8 in, 4*8 out)
     Cost(matrix_flops=768, vector_flops=192, activation_bytes=432)
+    >>> HyperExpand(tokens=3, width=8, streams=4, mixed=False).cost()
+    Cost(vector_flops=192, activation_bytes=432)
 
-    Source: Xie et al. 2025 (mHC), arXiv:2512.24880, eq. 3.
+    Source: Xie et al. 2025 (mHC), arXiv:2512.24880, eq. 3; not mixed: HY 4 in transformers and in vLLM.
     """
 
     kind: ClassVar[str] = "hyper_expand"
@@ -72,12 +75,13 @@ class HyperExpand(Operator):
     tokens: Expr
     width: Expr
     streams: Expr
+    mixed: bool = True
 
     def cost(self) -> Cost:
         """Mixing (matrix FLOP) and addition (vector FLOP); streams in and out, the block's output in."""
         elements = self.tokens * self.streams * self.width
         return Cost(
-            matrix_flops=2 * elements * self.streams,
+            matrix_flops=2 * elements * self.streams if self.mixed else 0,
             vector_flops=2 * elements,
             activation_bytes=(2 * elements + self.tokens * self.width) * self.dtypes.activation.bytes,
         )

@@ -65,6 +65,7 @@ class LatentAttention(Operator):
     chosen: Expr | None = None
     mask: Mask = "causal"
     eager: bool = False
+    sinks: bool = False
     query_ranks: Expr | None = None
     key_ranks: Expr | None = None
 
@@ -104,7 +105,13 @@ class LatentAttention(Operator):
         return Cost(
             matrix_flops=2 * seen * (d_score + d_out),
             vector_flops=5 * seen + queries * d_out,
+            weight_bytes=self.parameters * self.dtypes.weight.bytes,
             activation_bytes=activations * self.dtypes.activation.bytes
             + (0 if self.key_ranks is None else queries * FP32.bytes),
             kv_read_bytes=latents * self.dtypes.kv.bytes,
         )
+
+    @property
+    def parameters(self) -> Expr:
+        """Learned sinks, one per query head, where the model has them (HY 4); else 0. NB: their term of a row is left out."""
+        return self.n_heads if self.sinks else 0

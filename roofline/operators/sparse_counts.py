@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.numeric import Expr, floor_div, minimum, ratio
+from roofline.numeric import Expr, floor_div, maximum, minimum, ratio
 from roofline.operators.attention import Mask, pairs
 
 
@@ -70,3 +70,62 @@ def entries_read(new: Expr, cached: Expr, group: Expr | None, chosen: Expr | Non
     """
     every = entries(cached + new, group)
     return every if chosen is None else minimum(every, new * chosen)
+
+
+def _blocks_seen_by_first(tokens: Expr, block: Expr) -> Expr:
+    """Sum of ceil(v/block) over v from 1 to `tokens`: that of floor((v - 1)/block) + 1.
+
+    >>> _blocks_seen_by_first(9, 4)  # 1+1+1+1 + 2+2+2+2 + 3
+    15
+    """
+    return tokens + _seen_by_first(tokens, block) - entries(tokens, block)
+
+
+def blocks_seen(new: Expr, cached: Expr, block: Expr) -> Expr:
+    """The number of (query, block) pairs of one sequence: after v tokens a query sees ceil(v/block) blocks.
+
+    Args:
+        new: new tokens (queries) of the sequence.
+        cached: tokens before the step.
+        block: tokens of a block; the last one of a sequence may have fewer.
+
+    >>> blocks_seen(1, 9, 4), blocks_seen(4, 6, 4)  # after 10 tokens 3; after 7, 8, 9, 10: 2+2+3+3
+    (3, 10)
+    """
+    return _blocks_seen_by_first(cached + new, block) - _blocks_seen_by_first(cached, block)
+
+
+def block_pairs(new: Expr, cached: Expr, block: Expr, chosen: Expr, mask: Mask) -> Expr:
+    """The number of (query, key) pairs of one sequence whose queries see at most `chosen` blocks, their own among them.
+
+    Causal: after v tokens a query would see v keys in ceil(v/block) blocks; of what is more than `chosen` blocks, none of which
+    is its own, each hides `block` keys. Full: every query sees every key that the sequence then has, chosen or not.
+
+    Args:
+        new: new tokens (queries) of the sequence.
+        cached: tokens before the step.
+        block: tokens of a block.
+        chosen: blocks that a query sees, at most.
+        mask: "causal" or "full".
+
+    >>> block_pairs(1, 9, 4, 2, "causal"), block_pairs(4, 6, 4, 2, "causal")  # 4+2; after 7, 8, 9, 10: 7+8+5+6
+    (6, 26)
+    """
+    if mask == "full":
+        return new * (cached + new)
+    free = block * chosen
+    first, last = maximum(cached - free, 0), maximum(cached + new - free, 0)
+    hidden = _blocks_seen_by_first(last, block) - _blocks_seen_by_first(first, block)
+    return pairs(new, cached, None, "causal") - block * hidden
+
+
+def block_keys_read(new: Expr, cached: Expr, block: Expr, chosen: Expr) -> Expr:
+    """The number of keys of one sequence that are read where queries choose blocks, as in `block_pairs`.
+
+    NB: the queries of one sequence are taken to choose different blocks, until all are chosen. Of one query (decode) the
+    count is exact; of a prompt it is nearly always all of them.
+
+    >>> block_keys_read(1, 9, 4, 2), block_keys_read(4, 6, 4, 2)
+    (6, 10)
+    """
+    return minimum(cached + new, block_pairs(new, cached, block, chosen, "causal"))

@@ -34,6 +34,7 @@ def test_operator_has_a_strategy(operator: type[Operator]) -> None:
 
 
 TOGETHER = {
+    "altup": {"altup_correct", "altup_predict"},
     "collectives": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter", "send_recv"},
     "hyper_connections": {"hyper_collapse", "hyper_expand"},
 }

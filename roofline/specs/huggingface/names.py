@@ -283,6 +283,32 @@ _GEMMA4: Names = {
     "norm.after_shared": "post_feedforward_layernorm_1",
     **_all("mlp.", shared_gate="gate_proj", shared_up="up_proj", shared_down="down_proj"),
 }
+# NB: Gemma 3n has four copies of the stream; a config with more wants more names.
+_GEMMA3N: Names = {
+    **_all("altup.", altup_norm="router_norm", altup_router="modality_router", altup_prediction="prediction_coefs"),
+    "altup.correction": "altup.correction_coefs",
+    "altup.scale": _bare("altup.correct_output_scale"),
+    **{
+        f"altup.{name}_{number}": f"model.altup_{name}s.{number}"
+        for name in ("projection", "unembed_projection")
+        for number in range(7)
+    },
+    **_all("laurel.", laurel_left="linear_left", laurel_right="linear_right", laurel_norm="post_laurel_norm"),
+}
+_HY_V4: Names = {
+    "mla.gate": "self_attn.linear_gate",
+    "mla.sinks": _bare("self_attn.learnable_sink_param"),
+    **_stacked("mlp.experts"),
+    **{
+        f"hyper.{place}.{part}": _bare(f"{word}_{part}")
+        for place, word in (
+            ("mixer", "hc_pre.hc_attn_layer.hc"),
+            ("mlp", "hc_pre.hc_mlp_layer.hc"),
+            ("final", "model.hc_pre.hc_head.hc_head"),
+        )
+        for part in ("fn", "base", "scale")
+    },
+}
 _LLAMA4: Names = {
     **_FEED_FORWARD,
     "router": "feed_forward.router",
@@ -291,6 +317,18 @@ _LLAMA4: Names = {
 _LIGHTNING: Names = _all(
     "self_attn.", lightning_qkv="qkv_proj", lightning_norm="norm", lightning_gate="output_gate", lightning_out="out_proj"
 )
+_MINIMAX_M3: Names = {
+    **_SPARSE,
+    **_all("block_sparse_moe.shared_experts.", shared_gate="gate_proj", shared_up="up_proj", shared_down="down_proj"),
+    **_all("self_attn.index_", indexer_q="q_proj", indexer_k="k_proj", indexer_q_norm="q_norm", indexer_k_norm="k_norm"),
+}
+# As transformers writes it, where it has the language model alone.
+_MINIMAX_M3_SAVED: Names = {
+    **_GATE_UP,
+    **_stacked("mlp.experts"),
+    **_all("mlp.shared_experts.", shared_gate="gate_up_proj", shared_up="gate_up_proj", shared_down="down_proj"),
+    **_all("self_attn.indexer.", indexer_q="q_proj", indexer_k="k_proj", indexer_q_norm="q_norm", indexer_k_norm="k_norm"),
+}
 _INTERNLM2: Names = {
     "embedding": "model.tok_embeddings",
     "lm_head": "output",
@@ -411,6 +449,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     ),
     "falcon": (_FALCON,),
     "falcon_mamba": (_BACKBONE,),
+    "gemma3n_text": (_GEMMA3N,),
     "gemma4_text": (
         {**_GEMMA4, **_stacked("experts")},
         {**_GEMMA4, **_all("experts.{e}.", experts_gate="gate_proj", experts_up="up_proj", experts_down="down_proj")},
@@ -446,6 +485,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
         {**_HUNYUAN, "router": "mlp.gate.wg",
          **_all("mlp.shared_mlp.", shared_gate="gate_proj", shared_up="up_proj", shared_down="down_proj")},
     ),
+    "hy_v4": (_HY_V4, {key: name for key, name in _HY_V4.items() if not key.startswith("experts")}),
     "internlm2": (_INTERNLM2,),
     "jamba": (_JAMBA,),
     "kimi_linear": (_KIMI_LINEAR,),
@@ -459,6 +499,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "mimo_v2_flash": ({"attention.sinks": _bare("self_attn.attention_sink_bias")},),
     "minimax": ({**_SPARSE, **_LIGHTNING},),
     "minimax_m2": (_SPARSE,),
+    "minimax_m3_vl_text": (_MINIMAX_M3, _MINIMAX_M3_SAVED),
     "mixtral": (_SPARSE,),
     "molmo": (_MOLMO,),
     "molmo2_text": (

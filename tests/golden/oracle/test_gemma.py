@@ -45,6 +45,12 @@ GEMMA4: Config = {
 }
 GEMMA4_MOE = {**GEMMA4, "enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 40}
 INPUTS = {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 300}
+GEMMA3N: Config = {
+    **BASE, **INPUTS, "model_type": "gemma3n_text", "intermediate_size": [176] * 4 + [200] * 3, "num_kv_shared_layers": 3,
+    "layer_types": [SLIDE, SLIDE, FULL, SLIDE, SLIDE, SLIDE, FULL], "sliding_window": 16, "laurel_rank": 10,
+    "altup_num_inputs": 4, "altup_active_idx": 0, "altup_correct_scale": True, "altup_coef_clip": 120.0,
+    "activation_sparsity_pattern": [0.95] * 3 + [0.0] * 4, "tie_word_embeddings": True,
+}  # fmt: skip
 ONE_PROJECTION = {"attention_k_eq_v": True, "num_global_key_value_heads": 1}
 
 SMALL: dict[str, Config] = {
@@ -55,6 +61,20 @@ SMALL: dict[str, Config] = {
     "gemma3": GEMMA3,
     "gemma3 pattern": {**GEMMA3, "sliding_window_pattern": 3},
     "gemma3 layer_types": {**GEMMA3, "layer_types": [FULL] * 3 + [SLIDE] * 4, "sliding_window_pattern": 2},
+    "gemma3n": GEMMA3N,
+    "gemma3n defaults": {
+        key: value
+        for key, value in {**GEMMA3N, "intermediate_size": 176, "num_hidden_layers": 15, "num_kv_shared_layers": 5}.items()
+        if key not in ("layer_types", "activation_sparsity_pattern", "altup_active_idx", "tie_word_embeddings")
+    },
+    "gemma3n three copies, untied, biases, nothing shared": {
+        **GEMMA3N,
+        "altup_num_inputs": 3,
+        "altup_active_idx": 1,
+        "tie_word_embeddings": False,
+        "attention_bias": True,
+        "num_kv_shared_layers": 0,
+    },
     "gemma4": GEMMA4,
     "gemma4 one projection": {**GEMMA4, **ONE_PROJECTION},
     "gemma4 inputs of the layers": {**GEMMA4, **INPUTS},
@@ -118,6 +138,16 @@ PUBLISHED: dict[str, Config] = {
         "gemma3", hidden_size=5376, intermediate_size=21504, num_hidden_layers=62, sliding_window=1024,
         head_dim=128, num_attention_heads=32, num_key_value_heads=16, query_pre_attn_scalar=168,
         rope_scaling={"factor": 8.0, "rope_type": "linear"},
+    ),
+    # https://huggingface.co/google/gemma-3n-E4B-it/blob/main/config.json
+    "gemma-3n-E4B": _nested(
+        "gemma3n", **{
+            **GEMMA3N, "hidden_size": 2048, "intermediate_size": [16384] * 35, "num_hidden_layers": 35,
+            "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "vocab_size": 262400,
+            "vocab_size_per_layer_input": 262144, "hidden_size_per_layer_input": 256, "laurel_rank": 64,
+            "num_kv_shared_layers": 15, "sliding_window": 512, "max_position_embeddings": 32768,
+            "layer_types": ([SLIDE] * 4 + [FULL]) * 7, "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 25,
+        },
     ),
     # https://huggingface.co/google/gemma-4-26B-A4B-it/blob/main/config.json
     "gemma-4-26B-A4B": _gemma4(

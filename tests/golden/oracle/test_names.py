@@ -11,6 +11,7 @@ from golden.oracle import (
     test_classic,
     test_gemma,
     test_latent,
+    test_latest_families,
     test_llama,
     test_modern_experts,
     test_modern_hybrids,
@@ -46,7 +47,12 @@ CONFIGS: dict[str, Config] = {
     **test_gemma.SMALL,
     **test_modern_experts.SMALL,
     **test_modern_hybrids.SMALL,
-    **{name: keys for name, keys in test_newer_families.SMALL.items() if keys["model_type"] in BY_FAMILY},
+    **{
+        name: keys
+        for module in (test_newer_families, test_latest_families)
+        for name, keys in module.SMALL.items()
+        if keys["model_type"] in BY_FAMILY
+    },
     **test_qwen.SMALL,
     **{
         name: {"model_type": model_type, **module.BASES[model_type], **changes}
@@ -71,6 +77,7 @@ _BUFFERS = re.compile(
 # What transformers writes under another name than the authors did.
 _WRITTEN: dict[str, tuple[tuple[str, str], ...]] = {
     "deepseek_v4": ((r"^model\.", ""), (r"^hc_head\.hc_", "hc_head_"), (r"^embed_tokens", "embed")),
+    "hy_v4": ((r"mlp\.(shared_experts\.)?linear_gate", r"mlp.\1gate_proj"),),
     "hy_v3": ((r"mlp\.expert_bias", "mlp.gate.e_score_correction_bias"),),
     "kolibri1": ((r"moe\.router\.expert_bias", "mlp.gate.e_score_correction_bias"),),
     "lfm2_moe": ((r"feed_forward\.expert_bias", "feed_forward.gate.e_score_correction_bias"),),

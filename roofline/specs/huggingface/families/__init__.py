@@ -36,6 +36,7 @@ from roofline.specs.huggingface.families.exaone4 import exaone, exaone4, exaone_
 from roofline.specs.huggingface.families.falcon import falcon
 from roofline.specs.huggingface.families.falcon_h1 import falcon_h1
 from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3, rnj1, vaultgemma
+from roofline.specs.huggingface.families.gemma3n import gemma3n
 from roofline.specs.huggingface.families.gemma4 import gemma4
 from roofline.specs.huggingface.families.glm import (
     chatglm,
@@ -60,6 +61,7 @@ from roofline.specs.huggingface.families.granite import (
     hyperclovax,
 )
 from roofline.specs.huggingface.families.hunyuan import hunyuan_dense, hunyuan_moe, hy_v3
+from roofline.specs.huggingface.families.hy_v4 import hy_v4
 from roofline.specs.huggingface.families.internlm import internlm, internlm2, internlm3
 from roofline.specs.huggingface.families.jamba import jamba
 from roofline.specs.huggingface.families.kimi_linear import kimi_linear
@@ -86,7 +88,7 @@ from roofline.specs.huggingface.families.llama4 import llama4
 from roofline.specs.huggingface.families.longcat import longcat_flash
 from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
-from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
+from roofline.specs.huggingface.families.minimax import minimax, minimax_m2, minimax_m3
 from roofline.specs.huggingface.families.mistral import ministral, mistral, mixtral
 from roofline.specs.huggingface.families.mllama import mllama
 from roofline.specs.huggingface.families.molmo import molmo, molmo2
@@ -99,7 +101,6 @@ from roofline.specs.huggingface.families.qwen2 import mimo, qwen2, qwen2_moe, qw
 from roofline.specs.huggingface.families.qwen3 import flint, mellum, qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
 from roofline.specs.huggingface.families.qwen3_next import qwen3_5, qwen3_5_moe, qwen3_next
 from roofline.specs.huggingface.families.refused import (
-    gemma3n,
     phi3small,
     phi4flash,
     zamba2,
@@ -117,9 +118,10 @@ FAMILIES: Registry[Family] = Registry(
         deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
         falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
         glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
-        granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3,
+        granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3, hy_v4,
         hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, kolibri1, laguna, lfm2, lfm2_moe, lfm3,
         llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
+        minimax_m3,
         ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo,
         olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_ultra_moe, param2moe, phi, phi3, phi3small,
         phi4flash, phimoe, plamo3, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,

@@ -8,18 +8,6 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.families.base import family, transformers
 
 
-@family("gemma3n_text", architectures=("Gemma3nForConditionalGeneration", "Gemma3nForCausalLM"), source=transformers("gemma3n"))
-def gemma3n(config: Config) -> NoReturn:
-    """Refuses `gemma3n_text` configs (Gemma 3n: E2B, E4B), whose layers are not modelled.
-
-    Raises:
-        SpecError: always, with the reason.
-    """
-    config.refuse(
-        "model_type", "Gemma 3n keeps several copies of the stream (AltUp) and a second path around each layer (LAuReL)"
-    )
-
-
 @family(
     "phi3small",
     architectures=("Phi3SmallForCausalLM",),
