@@ -30,7 +30,6 @@ NOT_READ = {
     "BeamForCausalLM": _OWN,
     "DomynEdgeForCausalLM": "a norm of queries without a weight beside one of keys with one",
     "DoryForCausalLM": "a recurrent depth: layers that are run several times",
-    "Glm5NextForCausalLM": _OWN,
     "HCXVisionV2ForCausalLM": "multimodal: a `text_config` of a known type is read, its tower is not",
     "HrmTextForCausalLM": _OWN,
     "IQuestLoopCoderForCausalLM": "the stack of layers is run several times, with caches of each",

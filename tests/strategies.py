@@ -182,7 +182,7 @@ KINDS = {
         ),
         Kind(
             LatentAttention,
-            _ATTENTION | _RANKS | {"n_heads": (1, 64), "chosen": (1, 2000)},
+            _ATTENTION | _RANKS | {"n_heads": (1, 64), "chosen": (1, 2000), "pool": (1, 32)},
             at_most={"shared_prefix": "cached"},
         ),
         Kind(LinearAttention, _SCAN | {"n_groups": (1, 64)}, at_most={"n_groups": "n_heads"}),

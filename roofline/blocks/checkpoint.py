@@ -142,7 +142,7 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
         yield Weight("per_layer.embedding", (rows, joint), "embedding")
         yield Weight("per_layer.projection_of_stream", (joint, hidden), "linear/projection")
         yield Weight("per_layer.norm_of_stream", (model.hidden_size_per_layer_input,))
-    if model.hc_mult is not None:
+    if model.hc_mult is not None and model.hc_head == "learned":
         yield from _hyper(model, "final", model.hc_mult, 1)
     yield from _copies_of_stream(model)
     if model.final_norm and model.norm.weight:

@@ -24,6 +24,7 @@ from roofline.blocks.base import (
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.attention import per_rank, shared_prefix_in_window
+from roofline.operators.compress import Compress
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention
@@ -57,7 +58,7 @@ class LatentAttentionBlock(MixerBlock):
     q_lora_rank: Whole | None = Field(default=None, ge=1, description="rank of the compressed queries; none: not compressed")
     kv_lora_rank: Whole = Field(ge=1)
     qk_nope_head_dim: Whole = Field(ge=1)
-    qk_rope_head_dim: Whole = Field(ge=1)
+    qk_rope_head_dim: Whole = Field(ge=0, description="rotated elements; 0: none, and no key beside the latent")
     v_head_dim: Whole = Field(ge=1)
     use_rope: bool = Field(default=True, description="false: the part that is shared by all heads is kept but not rotated")
     attention_bias: bool = Field(default=False, description="biases of the down projections and of the output projection")
@@ -68,6 +69,9 @@ class LatentAttentionBlock(MixerBlock):
     index_n_heads: Whole | None = Field(default=None, ge=1, description="heads of the indexer; none: the layer has none")
     index_head_dim: Whole | None = Field(default=None, ge=1, description="width of an indexer's head, and of its cached key")
     index_topk: Whole | None = Field(default=None, ge=1, description="keys that a query attends to, at most; none: all")
+    index_kpool: Whole | None = Field(
+        default=None, ge=2, description="tokens whose keys the indexer makes one of, and chooses together; none: each alone"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> LatentAttentionBlock:
@@ -78,7 +82,14 @@ class LatentAttentionBlock(MixerBlock):
             missing = "index_topk" if self.index_topk is None else "q_lora_rank"
             msg = f"an indexer needs {missing}: it chooses index_topk keys for queries that it makes from the compressed ones"
             raise ValueError(msg)
+        if self.index_kpool is not None and (self.index_topk is None or self.index_topk % self.index_kpool):
+            msg = f"index_kpool ({self.index_kpool}) must divide index_topk ({self.index_topk}): keys are chosen as whole pools"
+            raise ValueError(msg)
         return self
+
+    @property
+    def _rotates(self) -> bool:
+        return self.use_rope and self.qk_rope_head_dim > 0
 
     def operators(self, site: BlockContext) -> Operators:
         """Projections down and up, the latent into the cache, attention in the form of each segment, output."""
@@ -104,7 +115,7 @@ class LatentAttentionBlock(MixerBlock):
             operators["q_a_norm"] = Norm(rows=site.tokens, width=self.q_lora_rank, dtypes=vector)
             operators["q_b_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=self.q_lora_rank, dtypes=up)
         operators["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
-        if self.use_rope:
+        if self._rotates:
             operators["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         operators["kv_write"] = Copy(elements=site.written_tokens * latent, write="cache", dtypes=vector)
         if self.index_n_heads is not None:
@@ -133,10 +144,37 @@ class LatentAttentionBlock(MixerBlock):
             # weights of heads are too small to be quantised, and are not
             "indexer/weights_proj": Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router")),
         }
-        if self.use_rope:
+        if self._rotates:
             operators["indexer/rope"] = Rope(tokens=tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        if self.index_kpool is not None:
+            return operators | self._pools(site, self.index_kpool, d) | indexer_operators(site, n, d, ratio=self.index_kpool)
         operators["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
         return operators | indexer_operators(site, n, d)
+
+    def _pools(self, site: BlockContext, pool: Expr, width: Expr) -> Operators:
+        """Gates of the new tokens' keys, and the mean keys of the pools that they complete, into the cache.
+
+        NB: keys and gates of tokens whose pool is not complete wait outside of the cache; their bytes are not counted.
+        """
+        vector = site.precision.dtypes("norm")
+        # the gates are not quantised, as the weights of heads
+        gates = Gemm(m=site.tokens, n=width, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
+        operators: Operators = {"indexer/gate_proj": gates}
+        made: Expr = 0
+        for suffix, _, segment in per_segment(site):
+            compress = Compress(
+                batch=segment.count,
+                new=segment.new,
+                cached=segment.cached,
+                ratio=pool,
+                width=width,
+                held=segment is site.step[0],
+                dtypes=vector,
+            )
+            operators["indexer/compress" + suffix] = compress
+            made = made + compress.made
+        operators["indexer/k_write"] = Copy(elements=made * width, write="cache", dtypes=vector)
+        return operators
 
     def _cores(self, site: BlockContext) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
@@ -182,6 +220,7 @@ class LatentAttentionBlock(MixerBlock):
                 prefix_reads=reads,
                 absorbed=absorbed,
                 chosen=self.index_topk if absorbed else None,
+                pool=self.index_kpool if absorbed else None,
                 mask=choices.mask,
                 eager=choices.attention == "eager",
                 sinks=self.sinks and segment is site.step[0],
@@ -204,12 +243,20 @@ class LatentAttentionBlock(MixerBlock):
         return operators
 
     def cache(self) -> Cache:
-        """The latent and the rotated key, and the indexer's key."""
-        index = self.index_head_dim or 0
+        """The latent and the rotated key, and the indexer's key where each token has one."""
+        index = 0 if self.index_kpool is not None else self.index_head_dim or 0
         return Cache(self.kv_lora_rank + self.qk_rope_head_dim + index, index=index)
+
+    def caches(self) -> tuple[Cache, ...]:
+        """That of `cache`, and the keys of whole pools of an indexer of its own."""
+        if self.index_kpool is None or self.index_head_dim is None:
+            return (self.cache(),)
+        return self.cache(), Cache(self.index_head_dim, ratio=self.index_kpool, index=self.index_head_dim)
 
     def cache_kinds(self) -> set[CacheKind]:
         """The latents of all tokens, and the keys of an indexer of its own."""
+        if self.index_kpool is not None:
+            return {"latent", "compressed"}
         return {"latent"} if self.index_head_dim is None else {"latent", "indexer"}
 
     @property
@@ -246,3 +293,6 @@ class LatentAttentionBlock(MixerBlock):
             yield Weight("indexer.k", (d, hidden), "attention/indexer")
             yield Weight("indexer.k_norm", (d,), bias=d)
             yield Weight("indexer.weights", (self.index_n_heads, hidden), "router")
+            if self.index_kpool is not None:
+                yield Weight("indexer.gate", (d, hidden), "router")
+                yield Weight("indexer.positions", (self.index_kpool, d))

@@ -150,6 +150,9 @@ class Model(Spec):
         default=True,
         description="hyper-connections mix the streams among themselves; false: each takes a share of outputs alone",
     )
+    hc_head: Literal["learned", "mean"] = Field(
+        default="learned", description="what the final norm reads of the streams: a sum with learned weights, or their mean"
+    )
     altup_num_inputs: Whole | None = Field(
         default=None, ge=2, description="copies of the residual stream that AltUp predicts and corrects; default: one stream"
     )

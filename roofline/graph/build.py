@@ -218,7 +218,10 @@ class _Builder:
         drawn = sequences(self.step)
         positions = drawn if self.deployment.conventions.logits == "last" else self.tokens
         graph: Graph = {}
-        if model.hc_mult is not None:
+        if model.hc_mult is not None and model.hc_head == "mean":
+            mean = Add(elements=self.stream_tokens * model.hidden_size, terms=model.hc_mult, dtypes=self.vector)
+            graph["final_hc_mean"] = (mean, 1)
+        elif model.hc_mult is not None:
             graph |= {f"final_{name}": (op, 1) for name, op in self._collapse(model.hc_mult, scales=1).items()}
         if (altup := self._altup()) is not None:
             graph |= {name: (op, 1) for name, op in self._gathered("final_altup/").items()}

@@ -10,7 +10,7 @@ from roofline.dtypes import FP32
 from roofline.numeric import Expr
 from roofline.operators.attention import Mask, per_rank, shared_prefix_in_window, single_device_lengths
 from roofline.operators.base import Operator
-from roofline.operators.sparse_counts import entries_read, entry_pairs
+from roofline.operators.sparse_counts import entries_read, entry_pairs, pool_keys_read, pool_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,8 @@ class LatentAttention(Operator):
 
     Sparse (absorbed with `chosen`): each query attends to the at most `chosen` keys that an indexer picked, and their
     latents alone are read. Query i sees min(cached + i, chosen) keys, as in a sliding window, wherever they lie. With the
-    full mask every query meets every key, chosen or not. NB: chosen keys of a common prefix are read for each sequence.
+    full mask every query meets every key, chosen or not. With `pool` keys are chosen as whole pools of that many, and the keys
+    that are in no whole pool yet are seen as well. NB: chosen keys of a common prefix are read for each sequence.
 
     Context parallelism, queries or keys divided, as in `Attention`. Chosen keys are not divided.
 
@@ -63,6 +64,7 @@ class LatentAttention(Operator):
     prefix_reads: Expr = 1
     absorbed: bool = False
     chosen: Expr | None = None
+    pool: Expr | None = None
     mask: Mask = "causal"
     eager: bool = False
     sinks: bool = False
@@ -87,9 +89,17 @@ class LatentAttention(Operator):
         d_score, d_out = (self.r_kv + self.d_rope, self.r_kv) if self.absorbed else (self.d_nope + self.d_rope, self.d_v)
         queries = per_rank(self.batch * self.new * self.n_heads, self.query_ranks)
         chosen = self.chosen if self.absorbed and self.mask == "causal" else None
-        seen = self.batch * self.n_heads * entry_pairs(self.new, self.cached, None, chosen, self.mask)
-        seen = per_rank(per_rank(seen, self.query_ranks), self.key_ranks)
-        keys = entries_read(self.new, self.cached, None, chosen)
+        if chosen is None or self.pool is None:
+            pairs, keys = (
+                entry_pairs(self.new, self.cached, None, chosen, self.mask),
+                entries_read(self.new, self.cached, None, chosen),
+            )
+            row = entries_read(1, self.cached + self.new - 1, None, chosen)
+        else:
+            pairs = pool_pairs(self.new, self.cached, self.pool, chosen, self.mask)
+            keys = pool_keys_read(self.new, self.cached, self.pool, chosen)
+            row = pool_keys_read(1, self.cached + self.new - 1, self.pool, chosen)
+        seen = per_rank(per_rank(self.batch * self.n_heads * pairs, self.query_ranks), self.key_ranks)
         activations = queries * (d_score + d_out)
         latents: Expr = 0
         shared = shared_prefix_in_window(self.shared_prefix, self.cached, None) if chosen is None else 0
@@ -99,7 +109,6 @@ class LatentAttention(Operator):
         else:
             activations = activations + tokens * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)
         if self.eager:
-            row = entries_read(1, self.cached + self.new - 1, None, chosen)
             # scores: written, read, written (softmax), read
             activations = activations + 4 * queries * per_rank(row, self.key_ranks)
         return Cost(

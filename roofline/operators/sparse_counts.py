@@ -129,3 +129,36 @@ def block_keys_read(new: Expr, cached: Expr, block: Expr, chosen: Expr) -> Expr:
     (6, 10)
     """
     return minimum(cached + new, block_pairs(new, cached, block, chosen, "causal"))
+
+
+def pool_pairs(new: Expr, cached: Expr, pool: Expr, chosen: Expr, mask: Mask) -> Expr:
+    """The number of (query, key) pairs of one sequence whose queries see `chosen` keys in whole pools, and what follows these.
+
+    Causal: after v tokens, its own included, there are floor(v/pool) whole pools; of what is more than chosen/pool of them each
+    hides `pool` keys, and the keys that no whole pool has yet are seen. Full: every query sees every key.
+
+    Args:
+        new: new tokens (queries) of the sequence.
+        cached: tokens before the step.
+        pool: tokens of a pool.
+        chosen: keys in the pools that a query sees, at most; a multiple of `pool`.
+        mask: "causal" or "full".
+
+    >>> pool_pairs(1, 9, 4, 4, "causal"), pool_pairs(4, 6, 4, 4, "causal")  # 4+2; after 7, 8, 9, 10: 4+3, 4, 4+1, 4+2
+    (6, 22)
+    """
+    if mask == "full":
+        return new * (cached + new)
+    hidden = _seen_by_first(maximum(cached + new - chosen, 0), pool) - _seen_by_first(maximum(cached - chosen, 0), pool)
+    return pairs(new, cached, None, "causal") - pool * hidden
+
+
+def pool_keys_read(new: Expr, cached: Expr, pool: Expr, chosen: Expr) -> Expr:
+    """The number of keys of one sequence that are read where queries choose pools, as in `pool_pairs`.
+
+    NB: the queries of one sequence are taken to choose different pools, as in `block_keys_read`.
+
+    >>> pool_keys_read(1, 9, 4, 4), pool_keys_read(4, 6, 4, 4)
+    (6, 10)
+    """
+    return minimum(cached + new, pool_pairs(new, cached, pool, chosen, "causal"))

@@ -180,3 +180,37 @@ def sliding_from_layer(config: Config) -> Callable[[int], str]:
 def kinds_of_windows(widths: list[int | None]) -> list[str]:
     """FULL or SLIDING for each layer, from its window (None: full)."""
     return [FULL if window is None else SLIDING for window in widths]
+
+
+_LETTERS = {"F": "full", "S": "shared"}
+
+
+def indexers(config: Config, count: int, attends: Callable[[int], bool] = lambda index: True) -> list[str]:
+    """Whether a layer has an indexer ("full") or shares that of a layer before it: as listed, as a line of letters, or one
+    every few layers.
+
+    Args:
+        config: of the model.
+        count: number of layers.
+        attends: whether a layer, by its index from 0, attends to keys at all.
+
+    Raises:
+        SpecError: a key is wrong, or the first layer that attends has no indexer.
+    """
+    listed = config.words("indexer_types", count, ("full", "shared"), default=None)
+    letters = config.raw("index_topk_pattern")
+    every = config.whole("index_topk_freq", default=1)
+    first = config.whole("index_skip_topk_offset", default=2, low=0)
+    if listed is None and letters is not None:
+        if not isinstance(letters, str) or len(letters) != count or set(letters) - set(_LETTERS):
+            config.refuse(
+                "index_topk_pattern", f"must be a line of {count} letters, F (full) or S (shared), one for each layer"
+            )
+        listed = [_LETTERS[letter] for letter in letters]
+    if listed is None:
+        # Those up to `first` have one, and from there on every `every`-th.
+        listed = ["shared" if max(index - first + 1, 0) % every else "full" for index in range(count)]
+    if next((each for index, each in enumerate(listed) if attends(index)), "full") == "shared":
+        key = next((name for name in ("indexer_types", "index_topk_pattern") if config.has(name)), "index_topk_freq")
+        config.refuse(key, "the first layer has no earlier one")
+    return list(listed)

@@ -277,7 +277,13 @@ _KINDS = {"dense": "dense", "sparse": "moe"}
 
 
 def mla(
-    config: Config, *, biases: bool = True, any_share: bool = False, compressed_queries: bool = True, **keys: object
+    config: Config,
+    *,
+    biases: bool = True,
+    any_share: bool = False,
+    compressed_queries: bool = True,
+    rotated: int | None = None,
+    **keys: object,
 ) -> Section:
     """The section of multi-head latent attention (`kind: mla`).
 
@@ -287,6 +293,7 @@ def mla(
         config: of the model.
         biases: whether the family's class reads `attention_bias`.
         compressed_queries: whether the family's class reads `q_lora_rank`.
+        rotated: elements that are rotated, where the family's class has a number of its own.
         any_share: whether the caller has looked at `partial_rotary_factor`.
         keys: further keys of the section.
     """
@@ -300,7 +307,7 @@ def mla(
         **without_absent(q_lora_rank=_rank_of_queries(config) if compressed_queries else None),
         "kv_lora_rank": config.whole("kv_lora_rank"),
         "qk_nope_head_dim": config.whole("qk_nope_head_dim"),
-        "qk_rope_head_dim": config.whole("qk_rope_head_dim"),
+        "qk_rope_head_dim": config.whole("qk_rope_head_dim") if rotated is None else rotated,
         **({} if "v_head_dim" in keys else {"v_head_dim": config.whole("v_head_dim")}),
         **without_absent(attention_bias=biased, **keys),
     }

@@ -31,6 +31,7 @@ from roofline.graph.sharding import stages
 from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.operators.hyper_connections import HyperExpand
 from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.huggingface.document import parse_json
@@ -79,17 +80,24 @@ class Counts:
 
 
 def counted_by_transformers(
-    config: dict[str, Any], *, model_type: str | None = None, device: str = "meta", with_steps: bool = True, **changes: Any
+    config: dict[str, Any],
+    *,
+    model_type: str | None = None,
+    device: str = "meta",
+    with_steps: bool = True,
+    around: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> Counts:
     """Parameters, cache and FLOP of the module that transformers builds from a config.
 
     Skips where torch or transformers is not installed. `model_type` is what transformers calls the family, where the
     config says otherwise; `changes` are attributes set on its config object; `device` "cpu" runs shrunken models whose code
-    looks at numbers; without `with_steps` nothing is run.
+    looks at numbers; `around` are keys around a language model that has no class of its own, such as a small vision tower;
+    without `with_steps` nothing is run.
     """
     torch, _ = _libraries()
     with _quiet():
-        network = _network(config, model_type, device, changes)
+        network = _network(config, model_type, device, changes, around)
         counts = _parameters(network)
         if with_steps:
             with torch.no_grad():
@@ -156,6 +164,7 @@ def assert_same(
     assume: str | None = None,
     model_type: str | None = None,
     device: str = "meta",
+    around: dict[str, Any] | None = None,
     **changes: Any,
 ) -> None:
     """Both count alike: `total`, `layers`, `cache`, `state`, `flops` (or `prefill`, `decode`).
@@ -166,7 +175,7 @@ def assert_same(
     if "flops" in left:
         left |= set(_steps())
     run = not left >= {"cache", "state", *_steps()}
-    theirs = counted_by_transformers(config, model_type=model_type, device=device, with_steps=run, **changes)
+    theirs = counted_by_transformers(config, model_type=model_type, device=device, with_steps=run, around=around, **changes)
     ours = counted_by_us(config, assume)
     problems = []
     for name in ("total", "layers", "cache", "state"):
@@ -206,7 +215,13 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _network(config: dict[str, Any], model_type: str | None, device: str, changes: dict[str, Any]) -> Any:
+def _network(
+    config: dict[str, Any],
+    model_type: str | None,
+    device: str,
+    changes: dict[str, Any],
+    around: dict[str, Any] | None = None,
+) -> Any:
     torch, library = _libraries()
     data = dict(config)
     while (name := next((name for name in _LANGUAGE if name in data), None)) is not None:
@@ -220,7 +235,7 @@ def _network(config: dict[str, Any], model_type: str | None, device: str, change
     if kind not in library.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING:
         # The language model has no class of its own: the whole is built, and the other parts are not counted.
         if "text_config" in kind.sub_configs:
-            built = kind.from_dict({"text_config": data})
+            built = kind.from_dict({"text_config": data, **(around or {})})
         auto = library.AutoModelForImageTextToText
     text = built.get_text_config()
     for key, value in changes.items():
@@ -344,12 +359,12 @@ def _type_of(model: Model, path: str) -> str | None:
 
 
 def _core_of_state(model: Model, path: str, operator: Any) -> bool:
-    """Whether an operator is of a mixer with a state, and no projection."""
+    """Whether an operator is of a mixer with a state, and neither a projection nor of the residual streams around it."""
     name = _type_of(model, path)
     mixer = model.layer_types[name].mixer if name is not None else None
     if not isinstance(mixer, MixerBlock) or mixer.state() is None or f"/{mixer.path}/" not in path:
         return False
-    return not isinstance(operator, (Attention, Gemm, GroupedGemm))
+    return not isinstance(operator, (Attention, Gemm, GroupedGemm, HyperExpand))
 
 
 def _difference(found: Any, wanted: Any) -> str:

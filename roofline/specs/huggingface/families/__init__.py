@@ -49,6 +49,7 @@ from roofline.specs.huggingface.families.glm import (
     glm_ocr,
     solar_open,
 )
+from roofline.specs.huggingface.families.glm5_next import glm5_next
 from roofline.specs.huggingface.families.gpt import gpt2, gpt_bigcode, gpt_neo, gpt_neox, gptj
 from roofline.specs.huggingface.families.gpt_oss import gpt_oss
 from roofline.specs.huggingface.families.granite import (
@@ -117,7 +118,7 @@ FAMILIES: Registry[Family] = Registry(
         cohere2, cohere2_moe, cosmos3_edge, cwm, dbrx, deepseek, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32,
         deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
         falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
-        glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
+        glm4v_moe, glm5_next, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
         granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3, hy_v4,
         hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, kolibri1, laguna, lfm2, lfm2_moe, lfm3,
         llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers, vllm
+from roofline.specs.huggingface.layer_types import indexers
 from roofline.specs.huggingface.sections import (
     correction_biases,
     dense_and_moe,
@@ -121,10 +122,6 @@ def mistral4(config: Config) -> Draft:
     return Draft(layers, model_keys(config))
 
 
-_LETTERS = {"F": "full", "S": "shared"}
-_INDEXERS = ("full", "shared")
-
-
 @family("deepseek_v32", architectures=("DeepseekV32ForCausalLM",), source=transformers("deepseek_v32"))
 def deepseek_v32(config: Config) -> Draft:
     """Reads `deepseek_v32` configs: every layer has an indexer of its own."""
@@ -138,43 +135,23 @@ def glm_moe_dsa(config: Config) -> Draft:
     From GLM-5.2 on some layers see the keys that the indexer of an earlier layer picked, and have none themselves.
     """
     config.harmless("index_share_for_mtp_iteration")
-    return _indexed(config, _indexers(config, layers_of(config)))
+    return _indexed(config, indexers(config, layers_of(config)))
 
 
-def _indexed(config: Config, indexers: list[str]) -> Draft:
+def _indexed(config: Config, kinds_of_indexers: list[str]) -> Draft:
     config.off("mlp_bias")
     if not all(config.has(name) for name in ("q_lora_rank", "kv_lora_rank")):
         config.whole("q_lora_rank")  # the indexer reads the compressed queries
-    config.words("layer_types", len(indexers), ("indexed_attention", "deepseek_sparse_attention"), default=None)
+    config.words("layer_types", len(kinds_of_indexers), ("indexed_attention", "deepseek_sparse_attention"), default=None)
     config.harmless("indexer_rope_interleave")
     own = {name: config.whole(name) for name in ("index_n_heads", "index_head_dim")}
     top = config.whole("index_topk")
     mixers = {"full": mla(config, index_topk=top, **own), "shared": mla(config, index_topk=top)}
-    kinds = listed_kinds_of_mlp(config, len(indexers))
-    layers = dense_and_moe(config, kinds, [mixers[indexer] for indexer in indexers])
-    if "shared" in indexers:
-        layers = [Layer(f"{layer.name}_{each}", layer.mixer, layer.mlp) for layer, each in zip(layers, indexers, strict=True)]
+    kinds = listed_kinds_of_mlp(config, len(kinds_of_indexers))
+    layers = dense_and_moe(config, kinds, [mixers[indexer] for indexer in kinds_of_indexers])
+    if "shared" in kinds_of_indexers:
+        layers = [
+            Layer(f"{layer.name}_{each}", layer.mixer, layer.mlp) for layer, each in zip(layers, kinds_of_indexers, strict=True)
+        ]
     mtp(config, "num_nextn_predict_layers")
     return Draft(layers, model_keys(config, **correction_biases(layers)))
-
-
-def _indexers(config: Config, count: int) -> list[str]:
-    """Whether a layer has an indexer ("full") or shares one: as listed, as a line of letters, or one every few layers."""
-    indexers = config.words("indexer_types", count, _INDEXERS, default=None)
-    letters = config.raw("index_topk_pattern")
-    every = config.whole("index_topk_freq", default=1)
-    first = config.whole("index_skip_topk_offset", default=2, low=0)
-    if indexers is None and letters is not None:
-        if not isinstance(letters, str) or len(letters) != count or set(letters) - set(_LETTERS):
-            config.refuse(
-                "index_topk_pattern", f"must be a line of {count} letters, F (full) or S (shared), one for each layer"
-            )
-        indexers = [_LETTERS[letter] for letter in letters]
-    if indexers is None:
-        # Those up to `first` have one, and from there on every `every`-th.
-        indexers = ["shared" if max(index - first + 1, 0) % every else "full" for index in range(count)]
-    if indexers and indexers[0] == "shared":
-        config.refuse(
-            "indexer_types" if config.has("indexer_types") else "index_topk_pattern", "the first layer has no earlier one"
-        )
-    return list(indexers)
