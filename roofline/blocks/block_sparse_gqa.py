@@ -47,12 +47,12 @@ class BlockSparseGroupedQueryAttention(GroupedQueryAttention):
 
     def operators(self, site: BlockContext) -> Operators:
         """Those of attention, with the indexer's columns in the projection, its choice, and attention to what it chose."""
-        found: Operators = {}
-        suffixes = {"core" + suffix: (reads, segment) for suffix, reads, segment in per_segment(site)}
+        operators: Operators = {}
+        segments = {"core" + suffix: (reads, segment) for suffix, reads, segment in per_segment(site)}
         for name, operator in super().operators(site).items():
             if isinstance(operator, Attention):
-                _, segment = suffixes[name]
-                found[name] = BlockSparseAttention(
+                _, segment = segments[name]
+                operators[name] = BlockSparseAttention(
                     batch=segment.count,
                     new=segment.new,
                     cached=segment.cached,
@@ -62,7 +62,7 @@ class BlockSparseGroupedQueryAttention(GroupedQueryAttention):
                     block=self.index_block_size,
                     chosen_blocks=self.index_topk_blocks,
                     shared_prefix=site.conventions.shared_prefix,
-                    prefix_reads=suffixes[name][0],
+                    prefix_reads=segments[name][0],
                     mask=site.conventions.mask,
                     eager=site.conventions.attention == "eager",
                     dtypes=operator.dtypes,
@@ -70,12 +70,12 @@ class BlockSparseGroupedQueryAttention(GroupedQueryAttention):
             elif name == "qkv_proj" and isinstance(operator, Gemm):
                 queries, key = self.num_key_value_heads * self.index_head_dim, self.index_head_dim
                 stored = (*operator.stored, (queries, site.hidden_size), (key, site.hidden_size))
-                found[name] = replace(operator, n=operator.n + queries + key, stored=stored)
+                operators[name] = replace(operator, n=operator.n + queries + key, stored=stored)
             else:
-                found[name] = operator
+                operators[name] = operator
             if name == "kv_write":
-                found |= self._indexer(site)
-        return found
+                operators |= self._indexer(site)
+        return operators
 
     def _indexer(self, site: BlockContext) -> Operators:
         """Norms and rotation of its queries and key, the key into the cache, scores of blocks and their choice."""
@@ -111,7 +111,7 @@ class BlockSparseGroupedQueryAttention(GroupedQueryAttention):
 
     @property
     def selected(self) -> tuple[int, str] | None:
-        """At most so many keys as the chosen blocks have."""
+        """At most the keys of the chosen blocks."""
         return self.index_topk_blocks * self.index_block_size, "keys"
 
     def describe(self) -> str:
