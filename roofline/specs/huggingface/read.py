@@ -73,7 +73,7 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
     draft = family.read(config)
     config.raw("quantization_config")
     config.raw("quantization")  # as mlx-lm calls it
-    _said_again(config, draft)
+    _repeated_keys(config, draft)
     config.finish()
     notes = [*draft.notes]
     if wrapped:
@@ -138,7 +138,7 @@ _SYNONYMS = (
 _ROTARY = ("rope", "rotary")
 
 
-def _said_again(config: Config, draft: Draft) -> None:
+def _repeated_keys(config: Config, draft: Draft) -> None:
     """Accept keys that say once more what was read: a second name with the same number, and what is rotated."""
     for names in _SYNONYMS:
         given = {name: config.data[name] for name in names if type(config.data.get(name)) is int}
