@@ -131,10 +131,7 @@ def memory_lines(result: Analysis) -> list[tuple[str, str]]:
     used = memory.budget_bytes - memory.free_bytes
     parts = [f"weights {_gib(memory.weights_bytes)}"]
     if memory.tower_bytes:
-        heard = any(name.startswith("audio") for name in result.model["parameters"]["apart"])
-        seen = any(name.startswith(("vision", "image")) for name in result.model["parameters"]["apart"])
-        named = "towers" if heard and seen else "audio tower" if heard else "vision tower"
-        parts.append(f"{named} {_gib(memory.tower_bytes)}")
+        parts.append(f"{summary.tower_name(result)} {_gib(memory.tower_bytes)}")
     if result.speculative is not None and result.speculative.draft_weights_bytes:
         parts.append(f"draft {_gib(result.speculative.draft_weights_bytes)}")
     state = memory.sequences * memory.state_bytes_per_sequence["allocated"]

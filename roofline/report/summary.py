@@ -225,6 +225,17 @@ def limited_because(phase: Phase, result: Analysis) -> str:
     return f"{parts} cross the memory bus, {intensity:,.3g} FLOP/byte against a ridge of {ridge:,.4g}"
 
 
+TOWERS = "towers"
+
+
+def tower_name(result: Analysis) -> str:
+    """What the towers in the memory of a multimodal model are called: "vision tower", "audio tower", or "towers" of both."""
+    apart = list(result.model["parameters"]["apart"])
+    heard = any(name.startswith("audio") for name in apart)
+    seen = any(name.startswith("vision") or name.startswith("image") for name in apart)  # noqa: PIE810
+    return TOWERS if heard and seen else "audio tower" if heard else "vision tower"
+
+
 def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget; "missing" instead of "free" if it does not fit."""
     memory = result.memory
@@ -232,7 +243,8 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} per token", result.speculative
     rows = [("weights", memory.weights_bytes, "")]
     if memory.tower_bytes:
-        rows.append(("vision tower", memory.tower_bytes, "with its projector"))
+        towers = tower_name(result)
+        rows.append((towers, memory.tower_bytes, f"with {'their projectors' if towers == TOWERS else 'its projector'}"))
     if drafted is not None and drafted.draft_weights_bytes:
         rows.append(("draft", drafted.draft_weights_bytes, f"weights of {drafted.draft}"))
         token += f", {formatting.binary(drafted.draft_kv_bytes_per_token)} of the draft"

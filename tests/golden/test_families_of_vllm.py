@@ -119,6 +119,10 @@ CASES = {
         | {"model_type": "exaone", "num_layers": LAYERS, "activation_function": "silu", "head_dim": HEAD},
         LAYERS * (attention() + mlp() + NORMS), TABLES + D,
     ),
+    "qwen": Case(
+        {**BASE, "num_key_value_heads": N_Q, "model_type": "qwen", "no_bias": True, "kv_channels": HEAD, "seq_length": 256},
+        LAYERS * (linear(D, 3 * D, True) + linear(D, D) + mlp(FF // 2) + NORMS), TABLES + D, 2 * D,
+    ),
     "chatglm": Case(CHATGLM, LAYERS * (attention(qkv_bias=True) + mlp() + NORMS), TABLES + D),
     "chatglm with biases": Case(
         {**CHATGLM, "add_bias_linear": True, "multi_query_attention": False, "rmsnorm": False},
@@ -239,6 +243,13 @@ def test_step_3() -> None:
 
 # Totals that the authors' checkpoints have.
 PUBLISHED = {
+    # https://huggingface.co/Qwen/Qwen-7B
+    "qwen-7b": (
+        7_721_324_544,
+        {"model_type": "qwen", "n_embd": 4096, "ffn_hidden_size": 22016, "n_layer": 32, "n_head": 32, "kv_channels": 128,
+         "n_positions": 8192, "seq_length": 2048, "vocab_size": 151936, "padded_vocab_size": 151936, "no_bias": True,
+         "tie_word_embeddings": False, "torch_dtype": "bfloat16"},
+    ),
     # https://huggingface.co/THUDM/chatglm3-6b
     "chatglm3-6b": (
         6_243_584_000,

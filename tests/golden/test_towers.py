@@ -33,6 +33,13 @@ _QWEN3 = {**_QWEN, "hidden_size": 96, "intermediate_size": 200, "out_hidden_size
 _GLM = {**_QWEN, "hidden_size": 96, "intermediate_size": 200, "out_hidden_size": 160, "image_size": 42}
 _IDEFICS = {key: value for key, value in _SIGLIP.items() if key not in ("model_type", "vision_use_head")}
 
+_EXAONE = {**_QWEN, "hidden_size": 96, "intermediate_size": 200, "out_hidden_size": 160}
+_LFM2 = {
+    "model_type": "siglip2_vision_model", "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_patches": 49, "patch_size": 7, "vision_use_head": False,
+}  # fmt: skip
+_SMOLVLM = {"hidden_size": 96, "num_attention_heads": 4, "image_size": 42, "patch_size": 7}
+
 # Type of the whole config, its vision_config, and what else it is given: no number is that of another key.
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "gemma3": ("gemma3", _SIGLIP, {}),
@@ -53,6 +60,10 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "llava_next": ("llava_next", _CLIP, {}),
     "llava_next_video": ("llava_next_video", _CLIP, {}),
     "llava_onevision": ("llava_onevision", _SIGLIP, {}),
+    "exaone4_5": ("exaone4_5", {**_EXAONE, "num_key_value_heads": 2}, {}),
+    "lfm2_vl": ("lfm2_vl", _LFM2, {"downsample_factor": 3, "projector_hidden_size": 80, "projector_use_layernorm": False}),
+    "lfm2_vl with a norm": ("lfm2_vl", _LFM2, {"downsample_factor": 2, "projector_hidden_size": 80, "projector_bias": False}),
+    "smolvlm of its class": ("smolvlm", {**_SMOLVLM, "model_type": "smolvlm_vision"}, {"scale_factor": 4}),
     "lighton_ocr": ("lighton_ocr", _PIXTRAL, {"spatial_merge_size": 3}),
     "qianfan_ocr": (
         "qianfan_ocr",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,8 +54,8 @@ def list_models(search: SearchOption = None, sort: SortOption = None, *, out: Ou
 
 
 def _groups(rows: Rows) -> list[tuple[str, str]]:
-    """The series of each model, which is the word that its id begins with, and its id. Few models have their sizes too: the ids
-    of most say them."""
+    """The series of each model, which is the word that its id begins with, and its id; in a long list short series stand
+    together at the end. Few models have their sizes too: the ids of most say them."""
     from roofline.report.summary import format_count
 
     listed = []
@@ -64,11 +65,17 @@ def _groups(rows: Rows) -> list[tuple[str, str]]:
         if row["active"] != row["parameters"]:
             size += f", {format_count(row['active'], 3)} active"
         listed.append((series[0] if series else "", f"{row['id']} ({size})" if len(rows) <= _SIZED else row["id"]))
-    return listed
+    if len(rows) <= _SIZED:
+        return listed
+    lengths = Counter(series for series, _ in listed)
+    long = [(series, text) for series, text in listed if lengths[series] > _SHORT]
+    return long + [("others", text) for series, text in listed if lengths[series] <= _SHORT]
 
 
 _SIZED = 40
 """Models whose ids and sizes fit on a screen."""
+_SHORT = 2
+"""Models of a series that has no line of its own in a long list."""
 
 
 def _list_table(rows: Rows) -> Table:

@@ -217,7 +217,9 @@ def _memory_left(symbolic: SymbolicRequest) -> tuple[Values, tuple[Explanation, 
     of_free, beside = memory.share_of == "free", memory.share_of == "static"
     left = capacity - _WEIGHTS if of_free else share * capacity - _WEIGHTS
     if towers := memory.fullest_stage.tower_bytes:
-        tower = quantity("W_v", r"W_{\mathrm{v}}", "bytes", "vision tower and its projector on the device")
+        tower = quantity(
+            "W_v", r"W_{\mathrm{v}}", "bytes", "towers beside the language model and their projectors, on the device"
+        )
         left, known = left - tower, {**known, tower: towers}
     if symbolic.request.deployment.reserve:
         left, known = left - reserve, {**known, reserve: symbolic.request.deployment.reserve}

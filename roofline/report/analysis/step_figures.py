@@ -305,7 +305,14 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
 
 # Time and memory
 
-PARTS = {"KV cache": "kv", "vision tower": "tower", "free": "free", "missing": "missing"}
+PARTS = {
+    "KV cache": "kv",
+    "vision tower": "tower",
+    "audio tower": "tower",
+    "towers": "tower",
+    "free": "free",
+    "missing": "missing",
+}
 """Roles of parts of the memory whose name is another."""
 
 

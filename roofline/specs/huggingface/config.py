@@ -303,9 +303,10 @@ class Config:
         for name, value in self.data.items():
             if name in self.requested or changes_no_count(name, value):
                 continue
-            near = difflib.get_close_matches(name, absent, n=1, cutoff=0.8) or [
-                known for known in absent if len(known) > 4 and known in name
-            ]
+            near = value is not None and (
+                difflib.get_close_matches(name, absent, n=1, cutoff=0.8)
+                or [known for known in absent if len(known) > 4 and known in name]
+            )
             if self.lenient and (near or may_change_counts(name, value)):
                 self.note(self._path(name), _spelled(value), ASSUMED)
                 continue

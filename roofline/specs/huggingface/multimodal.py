@@ -16,7 +16,7 @@ from typing import Any
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.families.base import transformers
 
-FamilyOf = str | Callable[[Config], str]
+FamilyOf = str | Callable[[Config], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,20 @@ def _minicpm(config: Config) -> str:
     if str(given) not in versions:
         config.refuse("version", f"{given!r} is not known; known: {', '.join(versions)}")
     return versions[str(given)]
+
+
+# Classes of the first LLaVA, whose keys stand beside those of the tower, which they name and do not describe.
+_LLAVA = {
+    "LlavaLlamaForCausalLM": "llama", "LlavaMistralForCausalLM": "mistral", "LlavaMixtralForCausalLM": "mixtral",
+    "LlavaQwenForCausalLM": "qwen2", "LlavaQwenMoeForCausalLM": "qwen2_moe", "LlavaMptForCausalLM": "mpt",
+}  # fmt: skip
+
+
+def _llava(config: Config) -> str | None:
+    """The language model of a flat LLaVA config, by its class; None for one with parts."""
+    if config.place:
+        return None
+    return next((_LLAVA[name] for name in config.raw("architectures", default=[]) if name in _LLAVA), None)
 
 
 def _known(name: str, *architectures: str, page: str = "", types: tuple[str, ...] = ()) -> Wrapper:
@@ -120,7 +134,11 @@ WRAPPERS: tuple[Wrapper, ...] = (
     _known("lighton_ocr", "LightOnOcrForConditionalGeneration", "LightOnOCRForConditionalGeneration"),
     _known("llama4", "Llama4ForConditionalGeneration"),
     _remote("Llama_Nemotron_Nano_VL", "Llama_Nemotron_Nano_VL", file="nemotron_vl"),
-    _known("llava", "LlavaForConditionalGeneration"),
+    Wrapper("llava", ("LlavaForConditionalGeneration",), transformers("llava"), family=_llava),
+    Wrapper(
+        "llava_llama", tuple(_LLAVA), "https://github.com/LLaVA-VL/LLaVA-NeXT/tree/main/llava/model/language_model", _llava,
+        ("llava_mistral", "llava_mixtral", "llava_qwen", "llava_qwen_moe", "llava_mpt"),
+    ),
     _known("llava_next", "LlavaNextForConditionalGeneration"),
     _known("llava_next_video", "LlavaNextVideoForConditionalGeneration"),
     _known("llava_onevision", "LlavaOnevisionForConditionalGeneration"),

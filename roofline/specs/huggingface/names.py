@@ -513,6 +513,10 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "phi": (_PHI,),
     "phi3": ({**_GATE_UP, **_qkv("self_attn.qkv_proj")},),
     "phimoe": (_SPARSE,),
+    "qwen": (
+        {**_TRANSFORMER, **_qkv("attn.c_attn"), "attention.o": "attn.c_proj", "mlp.gate": "mlp.w2", "mlp.up": "mlp.w1",
+         "mlp.down": "mlp.c_proj"},
+    ),
     "qwen2_moe": (_SHARED_EXPERT,),
     "qwen3_next": (_SHARED_EXPERT,),
     "qwen3_5_text": (_QWEN_DELTA,),

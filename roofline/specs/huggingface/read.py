@@ -73,6 +73,7 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
     draft = family.read(config)
     config.raw("quantization_config")
     config.raw("quantization")  # as mlx-lm calls it
+    _repeated_keys(config, draft)
     config.finish()
     notes = [*draft.notes]
     if wrapped:
@@ -121,6 +122,34 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
         "sources": sources,
     }
     return ModelKeys(data, draft, config)
+
+
+# Names of one number in configs of different families. Some configs have two of them.
+_SYNONYMS = (
+    ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    ("num_attention_heads", "n_head", "n_heads"),
+    ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"),
+    ("hidden_size", "n_embd", "d_model"),
+    ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim"),
+    ("head_dim", "kv_channels"),
+    ("max_position_embeddings", "n_positions", "n_ctx", "seq_length"),
+    ("vocab_size", "padded_vocab_size"),
+)
+_ROTARY = ("rope", "rotary")
+
+
+def _repeated_keys(config: Config, draft: Draft) -> None:
+    """Accept keys that say once more what was read: a second name with the same number, and what is rotated."""
+    for names in _SYNONYMS:
+        given = {name: config.data[name] for name in names if type(config.data.get(name)) is int}
+        read = next((value for name, value in given.items() if name in config.requested), None)
+        config.harmless(*(name for name, value in given.items() if value == read))
+    mixers = [layer.mixer for layer in draft.layers if layer.mixer is not None]
+    widths = {mixer.get("rotary_dim", mixer["head_dim"]) for mixer in mixers if mixer["kind"] == "gqa"}
+    if widths == {config.data.get("rotary_dim")}:
+        config.harmless("rotary_dim")
+    if widths and 0 not in widths and str(config.data.get("position_embedding_type")).lower() in _ROTARY:
+        config.harmless("position_embedding_type")
 
 
 def _language_model(document: Document) -> tuple[Config, list[str]]:

@@ -10,7 +10,7 @@ InternVL in its own layout, the checkpoints of OpenGVLab.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.errors import SpecError
@@ -68,18 +68,18 @@ def tower(model_type: str, vision: Config, whole: Config, hidden_size: int) -> T
 _COUNTS = (
     "num_attention_heads", "num_heads", "vt_num_attention_heads", "num_channels", "in_channels", "in_chans", "head_dim",
     "projection_dim", "spatial_merge_size", "downsample_factor", "scale_factor", "alignment_intermediate_size",
-    "projection_hidden_size",
+    "projection_hidden_size", "num_patches", "num_key_value_heads", "projector_hidden_size",
 )  # fmt: skip
 _SIDES = ("image_size", "patch_size")
 _SWITCHES = (
     "standardize", "vision_use_head", "attention_bias", "qkv_bias", "use_qk_norm", "qk_normalization",
-    "multimodal_projector_bias",
+    "multimodal_projector_bias", "projector_bias", "projector_use_layernorm",
 )  # fmt: skip
 _SHARES = ("pixel_shuffle_ratio", "downsample_ratio")
 _LISTS = ("deepstack_visual_indexes",)
 _AROUND = (
     "multimodal_projector_bias", "spatial_merge_size", "downsample_factor", "scale_factor", "alignment_intermediate_size",
-    "downsample_ratio", "vision_feature_layer",
+    "downsample_ratio", "vision_feature_layer", "projector_hidden_size", "projector_bias", "projector_use_layernorm",
 )  # fmt: skip
 
 
@@ -261,11 +261,16 @@ def _qwen2_vl(sizes: _Sizes) -> Tower:
     return Tower(_patches(vision, width, bias=False, frames=True) + vision.whole("depth") * layer, projector)
 
 
-def _qwen2_5_vl(sizes: _Sizes) -> Tower:
+def _qwen2_5_vl(sizes: _Sizes, *, grouped: bool = False) -> Tower:
     vision = sizes.vision
     width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
     mlp = _mlp(width, vision.whole("intermediate_size"), gated=True)
-    layer = 4 * _linear(width, width) + mlp + 2 * _norm(width, bias=False)
+    keys = width
+    if grouped:
+        heads = vision.whole("num_heads")
+        vision.divides(("num_heads", heads), ("hidden_size", width))
+        keys = vision.whole("num_key_value_heads") * (width // heads)
+    layer = 2 * (_linear(width, width) + _linear(width, keys)) + mlp + 2 * _norm(width, bias=False)
     merged = width * vision.whole("spatial_merge_size") ** 2
     projector = _norm(width, bias=False) + _linear(merged, merged) + _linear(merged, out)
     return Tower(_patches(vision, width, bias=False, frames=True) + vision.whole("depth") * layer, projector)
@@ -327,7 +332,33 @@ def _shuffled(sizes: _Sizes, ratio: float) -> int:
 
 def _idefics3(sizes: _Sizes) -> Tower:
     merged = sizes.vision.whole("hidden_size") * sizes.whole.whole("scale_factor") ** 2
-    return Tower(_siglip(sizes), merged * sizes.hidden_size)
+    return Tower(_siglip(_of_class(sizes)), merged * sizes.hidden_size)
+
+
+# Numbers that the classes of both have for keys that are absent, on which SmolVLM2 relies.
+_IDEFICS3 = {"intermediate_size": 3072, "num_hidden_layers": 12}
+
+
+def _of_class(sizes: _Sizes) -> _Sizes:
+    """With the numbers that a SmolVLM tower leaves to its class: it names what differs alone."""
+    vision = sizes.vision
+    if not all(vision.has(key) for key in ("model_type", "hidden_size", "num_attention_heads", "image_size", "patch_size")):
+        return sizes
+    return replace(sizes, vision=Config(vision.document, {**_IDEFICS3, **vision.data}, vision.place))
+
+
+def _lfm2_vl(sizes: _Sizes) -> Tower:
+    vision, whole = sizes.vision, sizes.whole
+    vision.choice("model_type", of=("siglip2_vision_model",), default=None)
+    if vision.flag("vision_use_head", default=True):
+        vision.refuse("vision_use_head", "is not known to be off: releases of the class differ on what it is then")
+    width = vision.whole("hidden_size")
+    ends = _patches(vision, width, bias=True) + vision.whole("num_patches") * width + _norm(width)
+    merged = width * whole.whole("downsample_factor") ** 2
+    inner, bias = whole.whole("projector_hidden_size"), whole.flag("projector_bias", default=True)
+    projector = _linear(merged, inner, bias=bias) + _linear(inner, sizes.hidden_size, bias=bias)
+    normed = _norm(merged) if whole.flag("projector_use_layernorm", default=True) else 0
+    return Tower(_clip_layers(vision, width) + ends, projector + normed)
 
 
 def _cohere2_vision(sizes: _Sizes) -> Tower:
@@ -440,6 +471,8 @@ _TOWERS: Mapping[str, Callable[[_Sizes], Tower]] = {
     **dict.fromkeys(("mistral3", "lighton_ocr"), _mistral3),
     "qwen2_vl": _qwen2_vl,
     "qwen2_5_vl": _qwen2_5_vl,
+    "exaone4_5": lambda sizes: _qwen2_5_vl(sizes, grouped=True),
+    "lfm2_vl": _lfm2_vl,
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen3_vl),
     **dict.fromkeys(("glm4v", "glm4v_moe"), _glm4v),
     "llama4": _llama4,

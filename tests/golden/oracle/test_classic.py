@@ -217,3 +217,9 @@ def test_exaone_letters() -> None:
     keys = {"model_type": "exaone4", **STREAM, "sliding_window": 9}
     spelled = read_config({**keys, "sliding_window_pattern": "LG"})
     assert spelled.layers == read_config({**keys, "layer_types": ["sliding_attention", "full_attention"] * 2}).layers
+
+
+def test_exaone_4_5() -> None:
+    """Its text part is EXAONE 4 under the name of its first release; layers for several tokens at once stand apart."""
+    keys = {**STREAM, **KINDS, "sliding_window": 9, "sliding_window_pattern": "LLLG", "num_nextn_predict_layers": 1}
+    assert_same({"model_type": "exaone4_5_text", **keys, "mtp_share_layers": True}, model_type="exaone4")

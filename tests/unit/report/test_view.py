@@ -359,6 +359,16 @@ def test_a_vision_tower_is_a_part_of_the_memory() -> None:
     assert tower == DIGITS(result.memory.tower_bytes / 2**30)
 
 
+def test_a_tower_is_called_by_what_it_senses() -> None:
+    """Voxtral's hears."""
+    figure = section(view({**STATE, "model": "voxtral-mini-3b", "others": []}), "memory").figure
+    assert figure is not None
+    named = {series.name: style.hatch for series, style in zip(figure.series, looks(figure), strict=True)}
+    assert "audio tower" in named
+    assert "vision tower" not in named
+    assert named["audio tower"] != named["weights"]
+
+
 def test_schematic() -> None:
     """Llama 3.1 8B, decode at batch 1 and 1,024 tokens on the A100 SXM 80GB, and the same divided over two.
 

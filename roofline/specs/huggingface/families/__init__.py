@@ -98,7 +98,7 @@ from roofline.specs.huggingface.families.nemotron import nemotron, nemotron_h, n
 from roofline.specs.huggingface.families.olmo import flex_olmo, olmo, olmo2, olmo3, olmo_hybrid, olmoe
 from roofline.specs.huggingface.families.opt import opt
 from roofline.specs.huggingface.families.phi import phi, phi3, phimoe
-from roofline.specs.huggingface.families.qwen2 import mimo, qwen2, qwen2_moe, qwen2_vl
+from roofline.specs.huggingface.families.qwen2 import mimo, qwen, qwen2, qwen2_moe, qwen2_vl
 from roofline.specs.huggingface.families.qwen3 import flint, mellum, qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
 from roofline.specs.huggingface.families.qwen3_next import qwen3_5, qwen3_5_moe, qwen3_next
 from roofline.specs.huggingface.families.refused import (
@@ -125,7 +125,7 @@ FAMILIES: Registry[Family] = Registry(
         minimax_m3,
         ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo,
         olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_ultra_moe, param2moe, phi, phi3, phi3small,
-        phi4flash, phimoe, plamo3, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
+        phi4flash, phimoe, plamo3, qwen, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
         qwen3_vl, qwen3_vl_moe, rnj1, sarvam_mla, seed_oss, smollm3, solar, solar_open, stablelm, starcoder2, step1,
         step3, step3p5, telechat2, teleflm, vaultgemma, youtu, zamba2,
     ),

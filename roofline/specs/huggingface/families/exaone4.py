@@ -34,7 +34,7 @@ from roofline.specs.huggingface.sections import (
 )
 
 
-@family("exaone4", architectures=("Exaone4ForCausalLM",), source=transformers("exaone4"))
+@family("exaone4", types=("exaone4_5_text",), architectures=("Exaone4ForCausalLM",), source=transformers("exaone4"))
 def exaone4(config: Config) -> Draft:
     """Reads `exaone4` configs: where there is a window, only the layers that have it are rotated."""
     n_q, n_kv, head_dim = heads(config)
@@ -43,6 +43,8 @@ def exaone4(config: Config) -> Draft:
     width = window_width(config, keys["max_position_embeddings"])
     hybrid = config.data.get("sliding_window") is not None
     kinds = _kinds(config, layers_of(config), hybrid)
+    mtp(config, "num_nextn_predict_layers")
+    config.harmless("mtp_share_layers")
     layers = [
         Layer(
             name,

@@ -46,7 +46,7 @@ def llama(config: Config) -> Draft:
         gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased),
         gated_mlp(config.whole("intermediate_size"), bias=mlp_bias),
     )
-    return Draft([layer] * layers_of(config), model_keys(config))
+    return Draft([layer] * layers_of(config), model_keys(config, tie=False))
 
 
 @family("cwm", architectures=("CwmForCausalLM",), source=transformers("cwm"))

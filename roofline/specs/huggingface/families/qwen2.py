@@ -1,5 +1,5 @@
-"""Qwen2 and Qwen2.5, their text parts in Qwen2-VL and Qwen2.5-VL, MiMo, which is Qwen2 with MTP layers, and the mixtures of
-experts (Qwen1.5-MoE, Qwen2-57B-A14B): fine-grained experts beside one gated shared expert."""
+"""The first Qwen, Qwen2 and Qwen2.5, their text parts in Qwen2-VL and Qwen2.5-VL, MiMo, which is Qwen2 with MTP layers, and
+the mixtures of experts (Qwen1.5-MoE, Qwen2-57B-A14B): fine-grained experts beside one gated shared expert."""
 
 from __future__ import annotations
 
@@ -17,7 +17,19 @@ from roofline.specs.huggingface.layer_types import (
     sparse_by_step,
     switched_windows,
 )
-from roofline.specs.huggingface.sections import experts_of, flat_notes, gated_mlp, gqa, heads, layers_of, model_keys, moe, mtp
+from roofline.specs.huggingface.sections import (
+    experts_of,
+    flat_notes,
+    gated_mlp,
+    gqa,
+    head_dim_from_hidden,
+    heads,
+    layers_of,
+    model_keys,
+    moe,
+    mtp,
+    tied_and_dtype,
+)
 
 
 @family("qwen2", architectures=("Qwen2ForCausalLM",), source=transformers("qwen2"))
@@ -32,6 +44,33 @@ def qwen2(config: Config) -> Draft:
         for name, window in zip(layer_names(kinds_of_windows(widths)), widths, strict=True)
     ]
     return Draft(layers, model_keys(config))
+
+
+@family(
+    "qwen",
+    architectures=("QWenLMHeadModel",),
+    source="https://github.com/vllm-project/vllm/blob/002800f08142574aeafed7c33982503d28d53cdc/vllm/model_executor/models/qwen.py",
+)
+def qwen(config: Config) -> Draft:
+    """Reads `qwen` configs, the first Qwen: as Qwen2 without grouped heads, and the two gates share `intermediate_size`."""
+    hidden, n_q = config.whole("hidden_size", "n_embd"), config.whole("num_attention_heads", "n_head")
+    head_dim = head_dim_from_hidden(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
+    config.only("kv_channels", head_dim, "what is cached of a head is as wide as the head")
+    config.only("num_key_value_heads", n_q, "the class has a key and a value for each query head")
+    config.only("no_bias", True, "the class has biases of Q, K and V alone")
+    config.off("apply_residual_connection_post_layernorm", "use_cache_quantization", "n_inner")
+    config.harmless("bias_dropout_fusion", "use_dynamic_ntk", "use_logn_attn", "onnx_safe", "bf16", "fp16", "fp32", "pos_emb")
+    config.harmless("padded_vocab_size", "seq_length")
+    config.only("rotary_pct", 1.0, "the class rotates all of a head")
+    both = config.whole("intermediate_size", "ffn_hidden_size")
+    config.divides(("2 of intermediate_size", 2), ("its width", both))
+    named = next((name for name in ("max_position_embeddings", "n_positions") if config.has(name)), "seq_length")
+    layer = Layer("decoder", gqa(n_q, n_q, head_dim, qkv_bias=True), gated_mlp(both // 2))
+    keys = {
+        "hidden_size": hidden, "vocab_size": config.whole("vocab_size"), "max_position_embeddings": config.whole(named),
+        **tied_and_dtype(config, tie=False),
+    }  # fmt: skip
+    return Draft([layer] * config.whole("num_hidden_layers", "n_layer"), keys)
 
 
 @family("mimo", architectures=("MiMoForCausalLM",), source="https://huggingface.co/XiaomiMiMo/MiMo-7B-Base")

@@ -67,9 +67,11 @@ def mellum(config: Config) -> Draft:
 
 
 def _attention(config: Config, widths: list[int | None]) -> list[Section]:
-    # NB: head_dim has a default in the class (128), and is not hidden_size over the heads: files always give it.
-    config.whole("head_dim")
-    n_q, n_kv, head_dim = heads(config)
+    # NB: every class of dense models has heads of 128 elements where the key is absent; those with experts differ on it.
+    usual = 128 if config.data.get("model_type") == "qwen3" else None
+    if usual is None:
+        config.whole("head_dim")
+    n_q, n_kv, head_dim = heads(config, head_dim=usual)
     # NB: some files have none of it (Qwen3-Coder): there are no biases then.
     biased = config.flag("attention_bias", default=False)
     config.off("qkv_bias")

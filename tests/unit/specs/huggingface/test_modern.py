@@ -112,11 +112,11 @@ def test_layer_types_have_the_last_word() -> None:
     assert "layer_types[0]" in refused({**QWEN2, "layer_types": given})  # slides, but the switch is off
 
 
-@pytest.mark.parametrize("config", [QWEN3, QWEN3_MOE], ids=["qwen3", "qwen3_moe"])
-def test_qwen3_needs_head_dim(config: Config) -> None:
-    """It is not hidden_size over the heads (here 16)."""
-    assert column(config, "head_dim") == [32] * 4
-    assert "key head_dim is missing" in refused(without(config, "head_dim"))
+def test_head_dim_of_qwen3() -> None:
+    """It is not hidden_size over the heads (here 16): every dense class has 128, those with experts differ."""
+    assert column(QWEN3, "head_dim") == column(QWEN3_MOE, "head_dim") == [32] * 4
+    assert column(without(QWEN3, "head_dim"), "head_dim") == [128] * 4
+    assert "key head_dim is missing" in refused(without(QWEN3_MOE, "head_dim"))
 
 
 @pytest.mark.parametrize("key", ["num_experts", "num_experts_per_tok", "moe_intermediate_size", "decoder_sparse_step"])

@@ -331,6 +331,54 @@ def test_keys_that_are_off(write: Any) -> None:
     assert count_parameters(model).total == TOTAL
 
 
+def test_a_null_key_that_is_spelt_like_another(write: Any) -> None:
+    """Null says nothing, whatever it is called; a number under that name is refused."""
+    model, _ = load_model(write(num_key_value_head=None, sliding_window=None))
+    assert count_parameters(model).total == TOTAL
+    assert "did you mean use_sliding_window" in refusal(write(sliding_window=64))
+
+
+@pytest.mark.parametrize(
+    ("key", "same", "other"),
+    [("n_layer", 3, 4), ("n_head", 4, 8), ("n_embd", 64, 32), ("kv_channels", 16, 8), ("rotary_dim", 16, 8)],
+)
+def test_a_number_under_a_second_name(write: Any, key: str, same: int, other: int) -> None:
+    """Says the same once more, or contradicts the first; true is no number."""
+    model, _ = load_model(write(head_dim=16, **{key: same}))
+    assert count_parameters(model).total == TOTAL
+    assert f"{key}: " in refusal(write(head_dim=16, **{key: other}))
+    assert f"{key}: " in refusal(write(head_dim=16, **{key: True}))
+
+
+def test_rotated_positions_by_name(write: Any) -> None:
+    """A key that says that heads are rotated, as they are; another way of telling positions is not understood."""
+    assert count_parameters(load_model(write(position_embedding_type="rope"))[0]).total == TOTAL
+    assert "position_embedding_type" in refusal(write(position_embedding_type="alibi"))
+    learned = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 3, "n_positions": 128, "vocab_size": 100}
+    gpt2 = write(without=tuple(LLAMA), **learned, position_embedding_type="rope")
+    assert "position_embedding_type" in refusal(gpt2)
+
+
+def test_no_tied_tables_where_a_llama_does_not_say(write: Any) -> None:
+    """The default of the class, put on record; also of a text part, as Voxtral's."""
+    model, _ = load_model(write(without=("tie_word_embeddings",)))
+    assert count_parameters(model).total == TOTAL
+    assert [choice.name for choice in model.assumptions] == ["tie_word_embeddings"]
+
+
+def test_the_first_llava(write: Any) -> None:
+    """Its config is flat: the class says which family, and what the tower is cannot be counted."""
+    tower = {"mm_vision_tower": "openai/clip-vit-large-patch14-336", "mm_hidden_size": 1024, "mm_projector_type": "mlp2x_gelu"}
+    for model_type in ("llava", "llava_llama"):
+        model, _ = load_model(write(model_type=model_type, architectures=["LlavaLlamaForCausalLM"], **tower))
+        assert model.family == "llama"
+        assert count_parameters(model).total == TOTAL
+        assert [choice.name for choice in model.assumptions] == ["parts"]
+    assert "text_config is missing" in refusal(write(model_type="llava", architectures=["LlavaForConditionalGeneration"]))
+    qwen = load_model(write(model_type="llava_qwen", architectures=["LlavaQwenForCausalLM"], **tower))[0]
+    assert count_parameters(qwen).total == TOTAL + 3 * (64 + 2 * 32)  # biases of queries, keys and values
+
+
 def test_harmless_and_unknown(write: Any) -> None:
     """Listed, not refused."""
     model, _ = load_model(write(flavour="vanilla"))
