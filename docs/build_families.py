@@ -27,8 +27,6 @@ _OWN = "layers of its own, which are not modeled"
 NOT_READ = {
     "AliceAIForCausalLM": "mixes the outputs of earlier blocks by attention (AttnRes)",
     "BailingMoeV2_5ForCausalLM": "another linear attention beside latent attention",
-    "BeamForCausalLM": _OWN,
-    "DomynEdgeForCausalLM": "a norm of queries without a weight beside one of keys with one",
     "DoryForCausalLM": "a recurrent depth: layers that are run several times",
     "Glm5NextForCausalLM": _OWN,
     "HCXVisionV2ForCausalLM": "multimodal: a `text_config` of a known type is read, its tower is not",
@@ -40,8 +38,6 @@ NOT_READ = {
     "K2HorizonForCausalLM": _OWN,
     "LongcatFlashNgramForCausalLM": "embeddings of n-grams",
     "MiniMaxM3SparseForCausalLM": "grouped-query attention to blocks of keys that an indexer chooses",
-    "MuseGlimmerForCausalLM": _OWN,
-    "NemotronHPuzzleForCausalLM": "layers that differ one by one (`block_configs`)",
     "PanguProMoEV2ForCausalLM": "attention sinks that are keys and values of their own",
     "Qwen4ExpForCausalLM": _OWN,
     "Step5ForCausalLM": _OWN,

@@ -132,7 +132,7 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
     yield Weight("embedding", (model.vocab_size, width), "embedding")
     if model.learned_positions:
         yield Weight("positions", (model.learned_positions, hidden), "embedding")
-    if model.embedding_norm:
+    if model.embedding_norm and model.embedding_norm_weight:
         yield _norm(model, "embedding_norm")
     if model.word_embed_proj_dim is not None:
         yield Weight("project_in", (hidden, width), "linear/projection")

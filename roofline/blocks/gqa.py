@@ -54,10 +54,12 @@ class GroupedQueryAttention(MixerBlock):
     )
     qkv_bias: bool = False
     o_bias: bool = False
-    qk_norm: Literal["none", "head", "full", "l2"] = Field(
+    qk_norm: Literal["none", "head", "full", "l2", "key"] = Field(
         default="none",
-        description="norm of queries and keys: none, one weight for all heads, one over the whole width, or without a weight",
+        description="norm of queries and keys: none, one weight for all heads, one over the whole width, without a weight, or "
+        "of keys alone (one weight for all heads)",
     )
+    q_norm_weight: bool = Field(default=True, description="false: the norm of queries has no weight; that of keys has one")
     qk_norm_function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     qk_norm_bias: bool = False
     v_norm: bool = Field(default=False, description="values are normalised too, head by head, without a weight")
@@ -66,6 +68,7 @@ class GroupedQueryAttention(MixerBlock):
     output_gate: Literal["none", "headwise", "elementwise"] = Field(
         default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
+    gate_bias: bool = Field(default=False, description="a bias of each query head on gates that are one per element")
 
     output_norm: bool = Field(default=False, description="a norm of all heads' outputs before the output projection (RMSNorm)")
 
@@ -97,6 +100,12 @@ class GroupedQueryAttention(MixerBlock):
             raise ValueError(msg)
         if self.qk_norm == "l2" and self.qk_norm_bias:
             msg = "qk_norm: l2 has no weight, and no bias beside it: give qk_norm_bias: false"
+            raise ValueError(msg)
+        if not self.q_norm_weight and (self.qk_norm != "head" or self.qk_norm_bias):
+            msg = "q_norm_weight: false wants qk_norm: head, without biases"
+            raise ValueError(msg)
+        if self.gate_bias and self.output_gate != "elementwise":
+            msg = f"gate_bias wants output_gate: elementwise, which is {self.output_gate}"
             raise ValueError(msg)
         return self
 
@@ -164,7 +173,9 @@ class GroupedQueryAttention(MixerBlock):
             )
             operators |= merge_partial_outputs(site, segment, n_q, d_v, vector, suffix)
         if self.output_gate == "elementwise":
-            operators["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
+            # NB: the sum of gates and biases is not counted
+            learned = n_q if self.gate_bias else 0
+            operators["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, learned=learned, dtypes=vector)
         elif self.output_gate == "headwise":
             operators["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
         if self.output_norm:
@@ -196,22 +207,29 @@ class GroupedQueryAttention(MixerBlock):
 
     def _norms(self, site: BlockContext) -> Operators:
         """Of queries, and of the keys and values that are the layer's own."""
-        n_q, n_kv, vector = self.num_attention_heads, self.num_key_value_heads, site.precision.dtypes("norm")
+        n_kv, vector = self.num_key_value_heads, site.precision.dtypes("norm")
         norms: Operators = {}
         if self.qk_norm != "none":
-            for name, heads in (("q_norm", n_q), ("k_norm", n_kv))[: 1 if self.kv_shared else 2]:
+            for name, heads in self._normed():
                 over_all = self.qk_norm == "full"
                 norms[name] = Norm(
                     rows=site.tokens if over_all else site.tokens * heads,
                     width=heads * self.head_dim if over_all else self.head_dim,
                     function=self.qk_norm_function,
                     bias=self.qk_norm_bias,
-                    weight=self.qk_norm != "l2",
+                    weight=self.qk_norm != "l2" and (self.q_norm_weight or name != "q_norm"),
                     dtypes=vector,
                 )
         if self.v_norm and not self.kv_shared:
             norms["v_norm"] = Norm(rows=site.tokens * n_kv, width=self._d_v, weight=False, dtypes=vector)
         return norms
+
+    def _normed(self) -> tuple[tuple[str, int], ...]:
+        """Names of the norms of queries and of the layer's own keys, and how many heads each is of."""
+        own = (("q_norm", self.num_attention_heads), ("k_norm", self.num_key_value_heads))
+        if self.qk_norm == "key":
+            return () if self.kv_shared else own[1:]
+        return own[:1] if self.kv_shared else own
 
     def cache(self) -> Cache | None:
         """A key and a value for each KV head; none where they are another layer's."""
@@ -259,13 +277,21 @@ class GroupedQueryAttention(MixerBlock):
             yield Weight("attention.q_b", (n_q * d, self.q_lora_rank), "attention/q_b_proj")
         if self.output_gate == "headwise":
             yield Weight("attention.gate", (n_q, hidden), "attention/gate_proj")
-        if self.qk_norm in ("head", "full"):
+        yield from self._vectors()
+        yield Weight("attention.o", (hidden, n_q * d_v), "attention/o_proj", bias=hidden * self.o_bias)
+
+    def _vectors(self) -> Iterator[Weight]:
+        """The weights that are no matrices: norms, biases of gates, sinks."""
+        n_q, d, d_v = self.num_attention_heads, self.head_dim, self._d_v
+        if self.qk_norm in ("head", "full", "key"):
             whole = self.qk_norm == "full"
-            for name, heads in (("q", n_q), ("k", n_kv))[: 1 if self.kv_shared else 2]:
+            for name, heads in self._normed():
                 width = d * (heads if whole else 1)
-                yield Weight(f"attention.{name}_norm", (width,), bias=width * self.qk_norm_bias, heads=heads if whole else 0)
+                if self.q_norm_weight or name != "q_norm":
+                    yield Weight(f"attention.{name}", (width,), bias=width * self.qk_norm_bias, heads=heads if whole else 0)
+        if self.gate_bias:
+            yield Weight("attention.gate_bias", (n_q,))
         if self.sinks:
             yield Weight("attention.sinks", (n_q,))
         if self.output_norm:
             yield Weight("attention.output_norm", (n_q * d_v,))
-        yield Weight("attention.o", (hidden, n_q * d_v), "attention/o_proj", bias=hidden * self.o_bias)

@@ -126,6 +126,7 @@ class Model(Spec):
         default=None, ge=1, description="width of the embedding table and the LM head, projected; default: hidden_size"
     )
     embedding_norm: bool = Field(default=False, description="a norm of the embeddings, as `norm` says")
+    embedding_norm_weight: bool = Field(default=True, description="false: the norm of the embeddings has no weight")
     hidden_size_per_layer_input: Whole = Field(
         default=0, ge=0, description="width of an embedding of each layer's own; 0: none"
     )
@@ -218,6 +219,9 @@ class Model(Spec):
 
     @model_validator(mode="after")
     def _rows_have_a_width(self) -> Model:
+        if not self.embedding_norm_weight and (not self.embedding_norm or self.norm.bias):
+            msg = "embedding_norm_weight: false wants embedding_norm: true, and norms without biases"
+            raise ValueError(msg)
         if self.vocab_size_per_layer_input is not None and not self.hidden_size_per_layer_input:
             msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
             raise ValueError(msg)

@@ -147,7 +147,8 @@ class _Builder:
             graph["position_embedding"] = (table, 1)
             graph["position_add"] = (self._add(), 1)
         if model.embedding_norm:
-            graph["embedding_norm"] = (self._norm(self.stream_tokens), 1)
+            norm = self._norm(self.stream_tokens)
+            graph["embedding_norm"] = (norm if model.embedding_norm_weight else replace(norm, weight=False), 1)
         if model.hidden_size_per_layer_input:
             graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
         if model.hc_mult is not None:

@@ -17,7 +17,7 @@ from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph.build import CANONICAL, build
-from roofline.graph.sharding import caches
+from roofline.graph.sharding import caches, states
 from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json
@@ -168,6 +168,11 @@ CASES = {
         + 2 * mlp() + 3 * experts(8, 40, 56),
         TABLES + D, 2 * 24,
     ),
+    "domyn_edge": Case(
+        {**BASE, "model_type": "domynedge", "head_dim": 24, "position_layers": ["nope", *["rope"] * 3, "nope"],
+         "window_sizes": [[-1, 0], [16, 0], [16, 0], [16, 0], [-1, 0]], "attention_bias": False},
+        LAYERS * (attention(head=24) + 24 + mlp() + 2 * NORMS), TABLES + D, 2 * N_KV * 24,
+    ),
     "plamo3": Case(
         {**BASE, "model_type": "plamo3", "head_dim": 24, "sliding_window": [16, 16, None, 16, None]},
         LAYERS * (attention(head=24) + 2 * 24 + mlp() + 2 * NORMS), TABLES + D, 2 * N_KV * 24,
@@ -223,6 +228,77 @@ def test_mimo_v2_5() -> None:
     assert sorted((cache.elements, cache.window, count) for cache, count in caches(model, Deployment()) if cache.window) == [
         (4 * 24, 16, 3)
     ]
+
+
+def test_domyn_edge() -> None:
+    """36 layers whose heads are 256 or 64 wide; a window of 1024 tokens before the query, so of 1025 with itself.
+
+    The sizes are the defaults of the class. Queries have no weight in their norm, keys one of the head's width; the LM head is
+    the table.
+    """
+    pattern = 2 * [256] + 8 * [64, 64, 64, 256] + 2 * [256]
+    config = {
+        "model_type": "domynedge", "vocab_size": 115269, "hidden_size": 2560, "intermediate_size": 9728,
+        "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 8192,
+        "tie_word_embeddings": True, "head_sizes": pattern, "head_dim": 256, "torch_dtype": "bfloat16",
+        "position_layers": ["nope" if width == 256 else "rope" for width in pattern],
+        "window_sizes": [[-1, 0] if width == 256 else [1024, 0] for width in pattern],
+    }  # fmt: skip
+    layers = sum(2560 * (32 + 16) * width + 32 * width * 2560 + width + 3 * 2560 * 9728 + 4 * 2560 for width in pattern)
+    wanted = layers + 115269 * 2560 + 2560
+    per_layer = {str(index): {"head_dim": 64} for index, width in enumerate(pattern) if width == 64}
+    without = {key: value for key, value in config.items() if key != "head_sizes"}
+    for one in (config, {**without, "per_layer_config": per_layer}):
+        model = model_of(one)
+        assert count_parameters(model).total == wanted
+        kept = {(cache.elements, cache.window): count for cache, count in caches(model, Deployment())}
+        assert kept == {(2 * 8 * 256, None): 12, (2 * 8 * 64, 1025): 24}
+
+
+PUZZLE: Config = {
+    "model_type": "nemotron_h_puzzle", "hidden_size": D, "vocab_size": VOCABULARY, "max_position_embeddings": 512,
+    "tie_word_embeddings": False, "torch_dtype": "bfloat16", "num_attention_heads": N_Q, "num_key_value_heads": N_KV,
+    "head_dim": HEAD, "mamba_num_heads": 6, "mamba_head_dim": 8, "n_groups": 2, "ssm_state_size": 10, "conv_kernel": 4,
+    "chunk_size": 16, "use_conv_bias": True, "use_bias": False, "mlp_bias": False, "n_shared_experts": 1,
+    "mtp_block_configs": [], "num_nextn_predict_layers": 0,
+    "block_configs": [
+        {"block_type": "mamba"},
+        {"block_type": "moe", "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 40,
+         "moe_shared_expert_intermediate_size": 56, "moe_latent_size": 24},
+        {"block_type": "attention"},
+        {"block_type": "moe", "n_routed_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 30,
+         "moe_shared_expert_intermediate_size": 20},
+        {"block_type": "mamba", "ssm_state_size": 12},
+        {"block_type": "attention", "sliding_window": 16},
+        {"block_type": "mlp", "intermediate_size": FF},
+    ],
+}  # fmt: skip
+
+
+def test_nemotron_h_puzzle() -> None:
+    """Each layer with the sizes of its own block: experts that are not gated, latent or not, states, and a window."""
+
+    def mamba(state: int) -> int:
+        convolved = 48 + 2 * 2 * state
+        return D * (48 + convolved + 6) + convolved * 4 + convolved + 3 * 6 + 48 + 48 * D  # A, D and steps; a gated norm
+
+    def plain(width: int, inner: int) -> int:
+        return 2 * width * inner
+
+    latent_experts = 2 * D * 24 + 8 * plain(24, 40) + plain(D, 56) + 8 * D
+    layers = [mamba(10), latent_experts, attention(), 5 * plain(D, 30) + plain(D, 20) + 5 * D, mamba(12), attention()]
+    model = model_of(PUZZLE)
+    assert count_parameters(model).total == sum(layers) + plain(D, FF) + 7 * D + TABLES + D
+    assert count_parameters(model).active == count_parameters(model).total - 6 * plain(24, 40) - 2 * plain(D, 30)
+    assert [(cache.elements, cache.window) for cache, _ in caches(model, Deployment())] == [(64, None), (64, 16)]
+    assert [state.recurrent for state, _ in states(model, Deployment())] == [48 * 10, 48 * 12]
+    assert model.apart == {"router_correction_bias": 13}
+    for pattern in ("ME*EM*-", "ME*EM**"):
+        if pattern.endswith("-"):
+            assert model_of({**PUZZLE, "hybrid_override_pattern": pattern}).layers == model.layers
+        else:
+            with pytest.raises(RooflineError, match="other layers than block_configs"):
+                model_of({**PUZZLE, "hybrid_override_pattern": pattern})
 
 
 def test_step_3() -> None:
@@ -285,6 +361,11 @@ def test_published_totals(name: str) -> None:
         ({**CHATGLM, "kv_channels": 20}, "kv_channels"),
         ({**CASES["bailing_moe"].config, "use_bias": True}, "use_bias"),
         ({**CASES["pangu_embedded"].config, "param_sink_number": 128}, "param_sink_number"),
+        ({**PUZZLE, "block_configs": [{"block_type": "attention", "q_indexer_dim": 64}]}, "q_indexer_dim"),
+        ({**PUZZLE, "block_configs": [{"block_type": "mamba2"}]}, "block_configs.0.block_type"),
+        ({**PUZZLE, "num_hidden_layers": 6}, "num_hidden_layers"),
+        ({**CASES["domyn_edge"].config, "window_sizes": [[16, 16]] * LAYERS}, "window_sizes"),
+        ({**CASES["domyn_edge"].config, "per_layer_config": {"1": {"head_dim": 16, "num_experts": 4}}}, "num_experts"),
         ({"model_type": "bailing_hybrid", "num_hidden_layers": 4, "architectures": ["BailingMoeV2_5ForCausalLM"]}, "2.5"),
     ],
 )

@@ -136,6 +136,7 @@ WRAPPERS: tuple[Wrapper, ...] = (
     _known("molmo2", "Molmo2ForConditionalGeneration"),
     _remote("moss_audio", "MossAudioModel", file="moss_audio"),
     _known("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration"),
+    _known("muse_glimmer", "MuseGlimmerForConditionalGeneration"),
     _known(
         "nemotron_h_omni", "NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3",
         "NemotronH_Omni_Reasoning_V3", types=("NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3",
