@@ -137,6 +137,9 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
     if model.word_embed_proj_dim is not None:
         yield Weight("project_in", (hidden, width), "linear/projection")
         yield Weight("project_out", (width, hidden), "linear/projection")
+    if tables := model.ngram_embedders:
+        yield Weight("ngram.embedding", (model.ngram_rows, model.ngram_width), "embedding")
+        yield Weight("ngram.projection", (hidden, model.ngram_width), "embedding", copies=tables)
     if model.hidden_size_per_layer_input:
         rows, joint = model.per_layer_embedding
         yield Weight("per_layer.embedding", (rows, joint), "embedding")

@@ -65,6 +65,10 @@ class GroupedQueryAttention(MixerBlock):
     v_norm: bool = Field(default=False, description="values are normalised too, head by head, without a weight")
     rotary_dim: Whole | None = Field(default=None, ge=0, description="rotated elements of a head; 0: none; default: all")
     sinks: bool = Field(default=False, description="one learned attention sink per query head")
+    sink_tokens: Whole = Field(default=0, ge=0, description="learned keys and values of each KV head that every query sees")
+    sink_values: bool = Field(
+        default=True, description="false: the values of `sink_tokens` are 0, their keys alone are learned"
+    )
     output_gate: Literal["none", "headwise", "elementwise"] = Field(
         default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
@@ -103,6 +107,9 @@ class GroupedQueryAttention(MixerBlock):
             raise ValueError(msg)
         if not self.q_norm_weight and (self.qk_norm != "head" or self.qk_norm_bias):
             msg = "q_norm_weight: false wants qk_norm: head, without biases"
+            raise ValueError(msg)
+        if self.sink_tokens and (self.sinks or self.kv_shared):
+            msg = "sink_tokens go without sinks and kv_shared: give one"
             raise ValueError(msg)
         if self.gate_bias and self.output_gate != "elementwise":
             msg = f"gate_bias wants output_gate: elementwise, which is {self.output_gate}"
@@ -166,6 +173,9 @@ class GroupedQueryAttention(MixerBlock):
                 mask=choices.mask,
                 eager=choices.attention == "eager",
                 sinks=self.sinks and segment is site.step[0],
+                sink_tokens=self.sink_tokens or None,
+                sink_values=self.sink_values,
+                borrowed=segment is not site.step[0],
                 query_ranks=None if segment.decode else ranks,
                 key_ranks=site.key_ranks if segment.decode and site.key_ranks > 1 else None,
                 decode=segment.decode,
@@ -293,5 +303,9 @@ class GroupedQueryAttention(MixerBlock):
             yield Weight("attention.gate_bias", (n_q,))
         if self.sinks:
             yield Weight("attention.sinks", (n_q,))
+        if self.sink_tokens:
+            yield Weight("attention.sink_keys", (self.sink_tokens, self.num_key_value_heads, d))
+            if self.sink_values:
+                yield Weight("attention.sink_values", (self.sink_tokens, self.num_key_value_heads, d_v))
         if self.output_norm:
             yield Weight("attention.output_norm", (n_q * d_v,))

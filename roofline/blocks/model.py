@@ -133,6 +133,12 @@ class Model(Spec):
     vocab_size_per_layer_input: Whole | None = Field(
         default=None, ge=1, description="rows of the table of those embeddings; default: vocab_size"
     )
+    ngram_embedders: Whole = Field(
+        default=0,
+        ge=0,
+        description="tables of embeddings of the last tokens together, hashed; each is hidden_size over them wide",
+    )
+    ngram_rows: Whole = Field(default=0, ge=0, description="rows of all those tables together")
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
     norm: NormSpec = NormSpec()
@@ -222,6 +228,12 @@ class Model(Spec):
         if not self.embedding_norm_weight and (not self.embedding_norm or self.norm.bias):
             msg = "embedding_norm_weight: false wants embedding_norm: true, and norms without biases"
             raise ValueError(msg)
+        if bool(self.ngram_embedders) != bool(self.ngram_rows):
+            msg = "ngram_embedders and ngram_rows make n-gram embeddings together: give both, or neither"
+            raise ValueError(msg)
+        if self.ngram_embedders and self.hidden_size % self.ngram_embedders:
+            msg = f"ngram_embedders ({self.ngram_embedders}) must divide hidden_size ({self.hidden_size})"
+            raise ValueError(msg)
         if self.vocab_size_per_layer_input is not None and not self.hidden_size_per_layer_input:
             msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
             raise ValueError(msg)
@@ -247,6 +259,11 @@ class Model(Spec):
         """Rows and width (elements) of the table with an embedding for every layer; a width of 0: there is none."""
         rows = self.vocab_size if self.vocab_size_per_layer_input is None else self.vocab_size_per_layer_input
         return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
+
+    @property
+    def ngram_width(self) -> int:
+        """Elements of a row of an n-gram table; 0 without them."""
+        return self.hidden_size // self.ngram_embedders if self.ngram_embedders else 0
 
     @property
     def stream_width(self) -> int:

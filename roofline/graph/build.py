@@ -140,6 +140,8 @@ class _Builder:
         graph |= {f"embedding/{name}": (op, 1) for name, op in self._summed(model.embedding_width).items()}
         if model.word_embed_proj_dim is not None:
             graph["project_in"] = (self._projection(self.stream_tokens, model.hidden_size, model.embedding_width), 1)
+        if model.ngram_embedders:
+            graph |= {f"ngram_embedding{name}": (op, 1) for name, op in self._ngrams().items()}
         if model.learned_positions:
             table = Embedding(
                 tokens=self.stream_tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes
@@ -161,6 +163,26 @@ class _Builder:
         """A device's rows of an embedding table. NB: in expectation it holds its share of the tokens' rows."""
         dtypes = self.precision.dtypes("embedding")
         return Embedding(tokens=ratio(self.tokens, self.tp), width=width, entries=ceil_div(entries, self.tp), dtypes=dtypes)
+
+    def _ngrams(self) -> dict[str, Operator]:
+        """Embeddings of the last tokens together: a row of each table, projected, and the mean of these and the token's own.
+
+        The tables are divided by rows, the projections are not. NB: the hashes, some integers per token, are not counted.
+
+        Source: Meituan 2026 (LongCat-Flash-Lite), arXiv:2601.21204, section 2, as vLLM has it.
+        """
+        model, tables, dtypes = self.model, self.model.ngram_embedders, self.precision.dtypes("embedding")
+        rows = Embedding(
+            tokens=ratio(self.tokens * tables, self.tp), width=model.ngram_width, entries=ceil_div(model.ngram_rows, self.tp),
+            dtypes=dtypes,
+        )  # fmt: skip
+        product = Gemm(m=self.stream_tokens, n=model.hidden_size, k=model.ngram_width, batch=tables, dtypes=dtypes)
+        return {
+            "": rows,
+            **{f"/{name}": op for name, op in self._summed(tables * model.ngram_width).items()},
+            "/projection": product,
+            "/mean": Add(elements=self.stream_tokens * model.hidden_size, terms=tables + 1, dtypes=self.vector),
+        }
 
     def _projection(self, rows: Expr, n: int, k: int) -> Gemm:
         """A product outside the blocks, which every tensor-parallel device makes for itself."""

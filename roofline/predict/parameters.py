@@ -23,6 +23,7 @@ _PART_PATTERNS = (
     (r"(\w+/)?(post_)?norm|final_norm", "norms"),
     (r"(position_)?embedding|project_in|embedding_norm", "embedding"),
     (r"per_layer_(embedding|input)(/.*)?", "per-layer inputs"),
+    (r"ngram_embedding(/.*)?", "n-gram embeddings"),
     (r"lm_head|project_out", "lm_head"),
 )
 
@@ -32,8 +33,7 @@ class Parameters:
     """Numbers of parameters of the language model alone.
 
     `active` leaves out the routed experts that a token does not use; `embedding` is the input tables (tokens, learned
-    positions,
-    embeddings of the layers); `apart` lists what is not counted in `total`.
+    positions, embeddings of the layers and of n-grams); `apart` lists what is not counted in `total`.
     """
 
     total: int
@@ -53,6 +53,7 @@ def count_parameters(model: Model) -> Parameters:
     )
     rows, width = model.per_layer_embedding
     embedding = model.vocab_size * model.embedding_width + model.learned_positions * model.hidden_size + rows * width
+    embedding += model.ngram_rows * model.ngram_width
     return Parameters(total, total - idle, embedding, dict(model.apart))
 
 

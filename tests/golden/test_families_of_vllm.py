@@ -22,6 +22,7 @@ from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json
 from roofline.specs.huggingface.read import Origin
+from roofline.specs.workload import decode
 
 Config = dict[str, Any]
 D, FF, N_Q, N_KV, HEAD, VOCABULARY, LAYERS = 96, 72, 6, 2, 16, 331, 5
@@ -173,6 +174,16 @@ CASES = {
          "window_sizes": [[-1, 0], [16, 0], [16, 0], [16, 0], [-1, 0]], "attention_bias": False},
         LAYERS * (attention(head=24) + 24 + mlp() + 2 * NORMS), TABLES + D, 2 * N_KV * 24,
     ),
+    "pangu_pro_moe_v2": Case(
+        {**BASE, "model_type": "pangu_pro_moe_v2", "qk_nope_dim": 12, "qk_rope_dim": 8, "v_channels": 14, "n_routed_experts": 8,
+         "n_shared_experts": 1, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "first_k_dense_replace": 1,
+         "sandwich_norm": True, "param_sink_number": 4, "param_sink_with_value": True, "router_enable_expert_bias": True,
+         "interleaved_sliding_window": [16, 16, 512]},
+        # queries and keys of 12 + 8 elements, values of 14; a norm of keys alone; 4 keys and values for each KV head
+        LAYERS * (linear(D, N_Q * 20 + N_KV * (20 + 14)) + linear(N_Q * 14, D) + 20 + 4 * N_KV * (20 + 14) + 2 * NORMS)
+        + mlp() + (LAYERS - 1) * experts(8, 40, 40),
+        TABLES + D, N_KV * (20 + 14),
+    ),
     "plamo3": Case(
         {**BASE, "model_type": "plamo3", "head_dim": 24, "sliding_window": [16, 16, None, 16, None]},
         LAYERS * (attention(head=24) + 2 * 24 + mlp() + 2 * NORMS), TABLES + D, 2 * N_KV * 24,
@@ -209,7 +220,9 @@ def test_matrix_flop_of_a_token(name: str) -> None:
     inside = sum(size for path, size in flop.items() if "/core" in path)
     active = count_parameters(model).active
     vectors = sum(
-        op.parameters * count for path, (op, count) in operators.items() if op.cost().matrix_flops == 0 and path != "embedding"
+        op.parameters * count
+        for path, (op, count) in operators.items()
+        if (op.cost().matrix_flops == 0 and path != "embedding") or "/core" in path  # what attention holds are sinks
     )
     biases = sum(
         (op.n if getattr(op, "bias", False) else 0) * count for op, count in operators.values() if op.cost().matrix_flops
@@ -301,6 +314,96 @@ def test_nemotron_h_puzzle() -> None:
                 model_of({**PUZZLE, "hybrid_override_pattern": pattern})
 
 
+def test_sinks_that_are_keys_and_values() -> None:
+    """Every query meets them beside its window, in every layer; where their values are 0 the keys alone are weights."""
+    config = CASES["pangu_pro_moe_v2"].config
+    model, without = model_of(config), model_of({**config, "param_sink_with_value": False})
+    assert count_parameters(model).total - count_parameters(without).total == LAYERS * 4 * N_KV * 14
+
+    def inside(length: int) -> tuple[float, float]:
+        graph = build(model, Deployment(), TWO_BYTES, decode(3, length))
+        cores = [(op.cost(), count) for path, (op, count) in graph.items() if "/core" in path]
+        return sum(cost.matrix_flops * count for cost, count in cores), sum(cost.weight_bytes * count for cost, count in cores)
+
+    # three sequences; three windows of 16 and two layers that see all: the window ends at 512, the longest context
+    keys = 4 * 16 + (100 + 1) + LAYERS * 4
+    assert inside(100) == (3 * N_Q * 2 * (20 + 14) * keys, LAYERS * 4 * N_KV * (20 + 14) * 2)
+
+
+BAILING_2_5: Config = {
+    **BASE, **MOE, **LATENT, "model_type": "bailing_hybrid", "architectures": ["BailingMoeV2_5ForCausalLM"],
+    "num_hidden_layers": 6, "layer_group_size": 3, "q_lora_rank": 30, "head_dim": HEAD, "num_shared_experts": 1,
+    "use_qk_norm": True, "use_qkv_bias": False, "use_bias": False, "group_norm_size": 2, "partial_rotary_factor": 0.5,
+    "moe_router_enable_expert_bias": True, "score_function": "sigmoid", "n_group": 4, "topk_group": 2,
+    "linear_silu": False,
+}  # fmt: skip
+
+
+def test_bailing_v2_5() -> None:
+    """Two layers of Lightning Attention for one of latent attention, whose gate is missing.
+
+    Lightning: queries, keys, values and gates of all six heads, norms of queries and keys, one of all outputs, a state of
+    16 x 16 for each head.
+    """
+    width = N_Q * HEAD
+    lightning = linear(D, 3 * width) + 2 * HEAD + linear(D, width) + width + linear(width, D)
+    wanted = 4 * lightning + 2 * latent(30) + 6 * NORMS + mlp() + 5 * experts(8, 40, 40) + TABLES + D
+    model = model_of(BAILING_2_5)
+    assert count_parameters(model).total == wanted
+    assert [(cache.elements, count) for cache, count in caches(model, Deployment())] == [(28, 2)]
+    assert {(state.recurrent, state.conv) for state, _ in states(model, Deployment())} == {(N_Q * HEAD * HEAD, 0)}
+    assert sum(count for _, count in states(model, Deployment())) == 4
+    biased = model_of({**BAILING_2_5, "use_qkv_bias": True, "use_qk_norm": False})
+    assert count_parameters(biased).total == wanted + 4 * (3 * width - 2 * HEAD)
+    graph = build(model, Deployment(), TWO_BYTES, CANONICAL)
+    rope = next(op for path, (op, _) in graph.items() if path.endswith("linear_attention/rope"))
+    assert rope.dims() == {"tokens": 1, "heads": 2 * N_Q, "rotary_dim": HEAD // 2}
+    assert not any(path.endswith("linear_attention/activation") for path in graph)
+    with_silu = build(model_of({**BAILING_2_5, "linear_silu": True}), Deployment(), TWO_BYTES, CANONICAL)
+    assert any(path.endswith("linear_attention/activation") for path in with_silu)
+
+
+LONGCAT_LITE: Config = {
+    "model_type": "longcat_flash_ngram", "architectures": ["LongcatFlashNgramForCausalLM"], "hidden_size": 3072,
+    "num_layers": 14, "ffn_hidden_size": 6144, "expert_ffn_hidden_size": 1024, "n_routed_experts": 256,
+    "zero_expert_num": 128, "zero_expert_type": "identity", "moe_topk": 12, "num_attention_heads": 32, "q_lora_rank": 1536,
+    "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "vocab_size": 131072,
+    "max_position_embeddings": 327680, "attention_bias": False, "ngram_vocab_size_ratio": 78, "emb_neighbor_num": 4,
+    "emb_split_num": 4, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_longcat_flash_lite() -> None:
+    """68.5 billion parameters, of which more than 30 are n-gram embeddings, and 2.9 to 4.5 are active: arXiv:2601.21204.
+
+    Twelve tables (4 for pairs, 4 for triples, 4 for four tokens) of 78 times the vocabulary and 1, 3, ... 23 rows, each of
+    3072 / 12 elements, and for each a matrix to the width of the stream.
+    """
+    model = model_of(LONGCAT_LITE)
+    rows = 12 * 78 * 131072 + 12 * 12
+    assert (model.ngram_rows, model.ngram_width) == (rows, 256)
+    counted = count_parameters(model)
+    assert counted.total // 10**8 == 685
+    assert 2.9e9 < counted.active - counted.embedding < 4.5e9
+    plain = {key: value for key, value in LONGCAT_LITE.items() if not key.startswith(("ngram", "emb_"))}
+    without = model_of({**plain, "model_type": "longcat_flash", "architectures": ["LongcatFlashForCausalLM"]})
+    assert counted.total - count_parameters(without).total == rows * 256 + 12 * 256 * 3072
+    with pytest.raises(RooflineError, match="ngram_vocab_size_ratio is missing"):
+        model_of(plain)
+
+    def around(tp: int) -> dict[str, Any]:
+        graph = build(model, Deployment(tensor_parallel_size=tp), TWO_BYTES, decode(8, 100))
+        return {path: op for path, (op, _) in graph.items() if path.startswith("ngram_embedding")}
+
+    one, four = around(1), around(4)
+    assert one["ngram_embedding"].cost().weight_bytes == 8 * 12 * 256 * 2  # a row of each table for each token, not the tables
+    assert one["ngram_embedding/projection"].cost().matrix_flops == 2 * 8 * 12 * 256 * 3072
+    # vLLM divides the tables by rows and sums the rows that are found; every device has all projections
+    assert four["ngram_embedding"].parameters == -(-rows // 4) * 256
+    assert four["ngram_embedding/projection"].parameters == one["ngram_embedding/projection"].parameters
+    assert four["ngram_embedding/all_reduce"].elements == 8 * 3072
+
+
 def test_step_3() -> None:
     """316 billion parameters in the language model, 38 active without the table of embeddings: arXiv:2507.19427."""
     config = {
@@ -366,7 +469,10 @@ def test_published_totals(name: str) -> None:
         ({**PUZZLE, "num_hidden_layers": 6}, "num_hidden_layers"),
         ({**CASES["domyn_edge"].config, "window_sizes": [[16, 16]] * LAYERS}, "window_sizes"),
         ({**CASES["domyn_edge"].config, "per_layer_config": {"1": {"head_dim": 16, "num_experts": 4}}}, "num_experts"),
-        ({"model_type": "bailing_hybrid", "num_hidden_layers": 4, "architectures": ["BailingMoeV2_5ForCausalLM"]}, "2.5"),
+        ({**BAILING_2_5, "num_hidden_layers": 7}, "layer_group_size"),
+        ({**BAILING_2_5, "short_conv_kernel_size": 4}, "short_conv_kernel_size"),
+        ({**LONGCAT_LITE, "emb_split_num": 5}, "emb_split_num"),
+        ({**CASES["pangu_pro_moe_v2"].config, "param_sink_scalar": 1.0}, "param_sink_scalar"),
     ],
 )
 def test_what_is_not_understood(config: Config, message: str) -> None:

@@ -104,6 +104,7 @@ WRAPPERS: tuple[Wrapper, ...] = (
     _known("granite_speech", "GraniteSpeechForConditionalGeneration"),
     _known("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration"),
     _remote("h2ovl_chat", "H2OVLChatModel", file="h2ovl"),
+    _known("hyperclovax_vision_v2", "HCXVisionV2ForCausalLM", "HyperCLOVAXVisionV2ForConditionalGeneration"),
     _known("idefics3", "Idefics3ForConditionalGeneration"),
     _known("internvl", "InternVLForConditionalGeneration"),
     _remote("internvl_chat", "InternVLChatModel", file="internvl"),

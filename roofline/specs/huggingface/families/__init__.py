@@ -12,7 +12,14 @@ from roofline.specs.huggingface.families.afmoe import afmoe, laguna
 from roofline.specs.huggingface.families.apertus import apertus
 from roofline.specs.huggingface.families.aria import aria
 from roofline.specs.huggingface.families.baichuan import baichuan
-from roofline.specs.huggingface.families.bailing import bailing_hybrid, bailing_moe, pangu_ultra_moe, param2moe, sarvam_mla
+from roofline.specs.huggingface.families.bailing import (
+    bailing_hybrid,
+    bailing_moe,
+    pangu_pro_moe_v2,
+    pangu_ultra_moe,
+    param2moe,
+    sarvam_mla,
+)
 from roofline.specs.huggingface.families.base import Family
 from roofline.specs.huggingface.families.beam import beam
 from roofline.specs.huggingface.families.bloom import bloom
@@ -125,7 +132,8 @@ FAMILIES: Registry[Family] = Registry(
         llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
         ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, muse_glimmer, nemotron, nemotron_h,
         nemotron_h_puzzle, nemotron_nas, olmo,
-        olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_ultra_moe, param2moe, phi, phi3, phi3small,
+        olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_pro_moe_v2, pangu_ultra_moe,
+        param2moe, phi, phi3, phi3small,
         phi4flash, phimoe, plamo3, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
         qwen3_vl, qwen3_vl_moe, rnj1, sarvam_mla, seed_oss, smollm3, solar, solar_open, stablelm, starcoder2, step1,
         step3, step3p5, telechat2, teleflm, vaultgemma, youtu, zamba2,
