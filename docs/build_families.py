@@ -29,8 +29,6 @@ NOT_READ = {
     "DoryForCausalLM": "a recurrent depth: layers that are run several times",
     "Glm5NextForCausalLM": _OWN,
     "HYV4ForCausalLM": _OWN,
-    "HrmTextForCausalLM": _OWN,
-    "IQuestLoopCoderForCausalLM": "the stack of layers is run several times, with caches of each",
     "InklingForCausalLM": _OWN,
     "InklingForConditionalGeneration": _OWN,
     "K2HorizonForCausalLM": _OWN,

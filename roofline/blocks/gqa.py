@@ -46,6 +46,7 @@ class GroupedQueryAttention(MixerBlock):
         default=None, ge=1, description="length of the chunks into which a sequence is cut; a query sees its own"
     )
     attention_k_eq_v: bool = Field(default=False, description="values are the keys' projection; the cache holds both")
+    causal: bool = Field(default=True, description="false: every token of a prompt sees all of it")
     kv_shared: bool = Field(
         default=False, description="keys and values are those of an earlier layer: no projections of them, no cache of its own"
     )
@@ -117,6 +118,11 @@ class GroupedQueryAttention(MixerBlock):
         return self
 
     @property
+    def shareable(self) -> bool:
+        """Without sinks and biases of gates."""
+        return not (self.sinks or self.sink_tokens or self.gate_bias)
+
+    @property
     def _d_v(self) -> int:
         return self.head_dim if self.v_head_dim is None else self.v_head_dim
 
@@ -128,7 +134,6 @@ class GroupedQueryAttention(MixerBlock):
         """Projection, norm and rotation of queries and keys, the new keys and values into the cache, attention, output."""
         n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
         vector = site.precision.dtypes("norm")
-        choices, chunked = site.conventions, self.attention_chunk_size is not None
         operators: Operators = {
             "q_proj" if self.kv_shared else "qkv_proj": Gemm(
                 m=site.tokens,
@@ -154,11 +159,23 @@ class GroupedQueryAttention(MixerBlock):
             operators["rope"] = Rope(tokens=site.tokens, heads=heads, rotary_dim=rotated, dtypes=vector)
         if not self.kv_shared:
             operators["kv_write"] = Copy(elements=site.written_tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
+        operators |= self._cores(site, self._reach)
+        operators |= self._after_cores(site)
+        output = site.precision.dtypes("attention/o_proj")
+        operators["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
+        return operators
+
+    def _cores(self, site: BlockContext, reach: Expr | None, name: str = "core") -> Operators:
+        """Attention of each segment, whose queries see `reach` tokens (None: all), as an operator of that name."""
+        n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
+        vector, choices = site.precision.dtypes("norm"), site.conventions
+        chunked = self.attention_chunk_size is not None
         ranks = None if site.context_ranks == 1 else site.context_ranks
-        for suffix, reads, segment in per_segment(site, self._reach, chunked=chunked):
+        operators: Operators = {}
+        for suffix, reads, segment in per_segment(site, reach, chunked=chunked):
             operators |= kv_all_gather(site, segment, n_kv * (d_head + d_v), vector, suffix)
             operators |= query_all_gather(site, segment, n_q, d_head, vector, suffix)
-            operators["core" + suffix] = Attention(
+            operators[name + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -166,11 +183,11 @@ class GroupedQueryAttention(MixerBlock):
                 n_kv_heads=n_kv,
                 head_dim=d_head,
                 v_head_dim=self.v_head_dim,
-                window=self._reach,
+                window=reach,
                 chunked=chunked,
                 shared_prefix=choices.shared_prefix,
                 prefix_reads=reads,
-                mask=choices.mask,
+                mask=choices.mask if self.causal else "full",
                 eager=choices.attention == "eager",
                 sinks=self.sinks and segment is site.step[0],
                 sink_tokens=self.sink_tokens or None,
@@ -182,6 +199,12 @@ class GroupedQueryAttention(MixerBlock):
                 dtypes=vector,
             )
             operators |= merge_partial_outputs(site, segment, n_q, d_v, vector, suffix)
+        return operators
+
+    def _after_cores(self, site: BlockContext) -> Operators:
+        """Gates on the outputs of attention, and a norm of them."""
+        n_q, d_v, vector = self.num_attention_heads, self._d_v, site.precision.dtypes("norm")
+        operators: Operators = {}
         if self.output_gate == "elementwise":
             # NB: the sum of gates and biases is not counted
             learned = n_q if self.gate_bias else 0
@@ -191,8 +214,6 @@ class GroupedQueryAttention(MixerBlock):
         if self.output_norm:
             # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
             operators["output_norm"] = Norm(rows=site.tokens, width=n_q * d_v, dtypes=vector)
-        output = site.precision.dtypes("attention/o_proj")
-        operators["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
         return operators
 
     def _projected(self) -> Expr:

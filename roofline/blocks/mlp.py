@@ -24,6 +24,11 @@ class Mlp(FeedForwardBlock):
     bias: bool = False
     activation_parameters: Whole = Field(default=0, ge=0, description="learned scalars of the non-linearity (xIELU: 2)")
 
+    @property
+    def shareable(self) -> bool:
+        """Always."""
+        return True
+
     def operators(self, site: BlockContext) -> Operators:
         """Up, activation, down."""
         d_ff, up, down = self.intermediate_size, site.precision.dtypes("mlp/up_proj"), site.precision.dtypes("mlp/down_proj")
@@ -61,6 +66,11 @@ class GatedMlp(FeedForwardBlock):
     bias: bool = False
     down_bias: bool = Field(default=False, description="a bias of the last matrix, also where the others have none")
     inner_norm: bool = Field(default=False, description="a norm before the last matrix (RMSNorm)")
+
+    @property
+    def shareable(self) -> bool:
+        """Always."""
+        return True
 
     def operators(self, site: BlockContext) -> Operators:
         """Gate and up together, activation, down."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict, field_validator, model_validator
@@ -65,6 +66,14 @@ class LayerType(Spec):
     )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
+    shared_weights: bool = Field(
+        default=False, description="the layer runs with the weights of an earlier one: they are read again, and held once"
+    )
+    loop_input: Literal["none", "add", "norm"] = Field(
+        default="none",
+        description="what starts a pass of a stack that is run several times: nothing, another stream is added, or normed too",
+    )
+    loop_norm: bool = Field(default=False, description="a norm of the stream behind the layer, which ends such a pass")
     unquantized: tuple[str, ...] = Field(default=(), description="roles of weights that these layers do not quantise")
     quantization: ModelQuantization = Field(
         default=(), description="of roles that these layers store otherwise than the model's `quantization` says"
@@ -82,6 +91,14 @@ class LayerType(Spec):
             raise ValueError(msg)
         if self.parallel and (self.mixer is None or self.mlp is None or self.norms != "pre"):
             msg = "parallel needs a mixer and an mlp, with norms: pre"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _shares_what_can_be_shared(self) -> LayerType:
+        blocks = [block for block in (self.mixer, self.mlp) if block is not None]
+        if self.shared_weights and (kind := next((block.kind for block in blocks if not block.shareable), None)):
+            msg = f"shared_weights is not known for a block of kind {kind} with these keys"
             raise ValueError(msg)
         return self
 
@@ -139,6 +156,9 @@ class Model(Spec):
         description="tables of embeddings of the last tokens together, hashed; each is hidden_size over them wide",
     )
     ngram_rows: Whole = Field(default=0, ge=0, description="rows of all those tables together")
+    initial_state: bool = Field(
+        default=False, description="a learned vector, with which a stack that is run several times starts"
+    )
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
     norm: NormSpec = NormSpec()
@@ -214,6 +234,29 @@ class Model(Spec):
                 msg = f"layer_types.{name}: kv_shared, but no layer before it has a cache of as many heads of its widths"
                 raise ValueError(msg)
         return self
+
+    @model_validator(mode="after")
+    def _weights_exist(self) -> Model:
+        """A layer with the weights of an earlier one has one before it that holds them."""
+        if not any(layer.shared_weights for layer in self.layer_types.values()):
+            return self
+        held: list[set[tuple[str, tuple[int, ...]]]] = []
+        for name in self.layer_sequence:
+            layer = self.layer_types[name]
+            blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
+            weights = self._weights_of(blocks)
+            if layer.shared_weights:
+                own = {key for block in blocks for key in block.unshared.values()}
+                wanted = {weight for weight in weights if weight[0] not in own}
+                if self.hc_mult or not any(wanted <= one for one in held):
+                    msg = f"layer_types.{name}: shared_weights, but no layer before it has weights of those shapes"
+                    raise ValueError(msg)
+            held.append(weights)
+        return self
+
+    def _weights_of(self, blocks: Sequence[Block]) -> set[tuple[str, tuple[int, ...]]]:
+        """Keys and shapes of the weights of blocks."""
+        return {(one.key, one.shape) for block in blocks for one in block.checkpoint_weights(self.hidden_size)}
 
     @model_validator(mode="after")
     def _roles_are_disjoint(self) -> Model:

@@ -148,6 +148,9 @@ class _Builder:
             )
             graph["position_embedding"] = (table, 1)
             graph["position_add"] = (self._add(), 1)
+        if model.initial_state:
+            vector = Embedding(tokens=1, width=model.hidden_size, entries=1, dtypes=dtypes)
+            graph["initial_state"] = (vector, 1)
         if model.embedding_norm:
             norm = self._norm(self.stream_tokens)
             graph["embedding_norm"] = (norm if model.embedding_norm_weight else replace(norm, weight=False), 1)
@@ -294,9 +297,22 @@ class _Builder:
             operators |= after
         if layer.parallel:
             operators |= self._summed()  # one for the sum of both blocks
+        operators = {**self._enters(layer), **operators}
+        if layer.loop_norm:
+            operators["loop/post_norm"] = self._norm(self.stream_tokens)
+        if layer.shared_weights:
+            own = {f"{block.path}/{name}" for block in blocks for name in block.unshared}
+            operators = {path: op if path in own else op.borrowing() for path, op in operators.items()}
         if self.model.hidden_size_per_layer_input:
             operators |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return operators
+
+    def _enters(self, layer: LayerType) -> dict[str, Operator]:
+        """What starts a pass of layers that are run several times: another stream is added, and the sum may be normed."""
+        if layer.loop_input == "none":
+            return {}
+        added: dict[str, Operator] = {"loop/add": self._add()}
+        return added if layer.loop_input == "add" else {**added, "loop/norm": self._norm(self.stream_tokens)}
 
     def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
         """The norm in front of a block, with the addition that is fused with it."""

@@ -21,7 +21,7 @@ TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv
 _PART_PATTERNS = (
     (r"(.*/)?hc_\w+|hc_\w+/.*", "hyper-connections"),
     (r"(\w+/)?(post_)?norm|final_norm", "norms"),
-    (r"(position_)?embedding|project_in|embedding_norm", "embedding"),
+    (r"(position_)?embedding|project_in|embedding_norm|initial_state", "embedding"),
     (r"per_layer_(embedding|input)(/.*)?", "per-layer inputs"),
     (r"ngram_embedding(/.*)?", "n-gram embeddings"),
     (r"lm_head|project_out", "lm_head"),

@@ -17,7 +17,7 @@ from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph.build import CANONICAL, build
-from roofline.graph.sharding import caches, states
+from roofline.graph.sharding import caches, check_parallel, states
 from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json
@@ -404,6 +404,38 @@ def test_longcat_flash_lite() -> None:
     assert four["ngram_embedding/all_reduce"].elements == 8 * 3072
 
 
+LOOP: Config = {**BASE, "model_type": "iquestloopcoder", "loop_num": 3, "loop_window_size": 16, "head_dim": HEAD}
+
+
+def test_iquest_loop_coder() -> None:
+    """Three runs through five layers, whose weights and gates (a vector and a number for each head) are held once.
+
+    The first run caches all tokens, each later one a window; a later query attends to both.
+    """
+    model = model_of(LOOP)
+    layer = attention() + mlp() + NORMS
+    assert count_parameters(model).total == LAYERS * (layer + linear(HEAD, N_Q, True)) + TABLES + D
+    kept = [(cache.elements, cache.window, count) for cache, count in caches(model, Deployment())]
+    assert kept == [(2 * N_KV * HEAD, None, LAYERS)] + 2 * [(2 * N_KV * HEAD, 16, LAYERS)]
+    graph = build(model, Deployment(), TWO_BYTES, decode(2, 99))
+    costs = [(path, op.cost(), count) for path, (op, count) in graph.items()]
+    inside = sum(cost.matrix_flops * count for path, cost, count in costs if "/core" in path)
+    products = sum(cost.matrix_flops * count for path, cost, count in costs if "/core" not in path)
+    keys = 3 * 100 + 2 * 16
+    assert inside == LAYERS * 2 * N_Q * 2 * 2 * HEAD * keys
+    gates = 2 * LAYERS * N_Q * HEAD
+    assert products == 2 * 2 * (3 * LAYERS * (attention() + mlp()) + gates + VOCABULARY * D)
+    layers = sum(cost.weight_bytes * count for path, cost, count in costs if path.startswith("layers/"))
+    assert layers == 2 * (3 * LAYERS * layer + 2 * LAYERS * (N_Q * HEAD + N_Q))  # each run reads them again
+    two = model_of({**LOOP, "loop_num": 2})
+    assert count_parameters(two).total == count_parameters(model).total
+    halves = build(model, Deployment(tensor_parallel_size=2), TWO_BYTES, decode(2, 99))
+    gate = next(op for path, (op, _) in halves.items() if path.endswith("again/attention/loop_gate"))
+    assert gate.parameters == N_Q // 2 * (HEAD + 1)
+    with pytest.raises(RooflineError, match="pipeline-parallel size 1"):
+        check_parallel(model, Deployment(pipeline_parallel_size=2))
+
+
 def test_step_3() -> None:
     """316 billion parameters in the language model, 38 active without the table of embeddings: arXiv:2507.19427."""
     config = {
@@ -472,6 +504,9 @@ def test_published_totals(name: str) -> None:
         ({**BAILING_2_5, "num_hidden_layers": 7}, "layer_group_size"),
         ({**BAILING_2_5, "short_conv_kernel_size": 4}, "short_conv_kernel_size"),
         ({**LONGCAT_LITE, "emb_split_num": 5}, "emb_split_num"),
+        ({**LOOP, "head_dim": 24}, "head_dim"),
+        ({**LOOP, "loop_num": 1}, "loop_num"),
+        ({**LOOP, "loop_window_size": None}, "loop_window_size"),
         ({**CASES["pangu_pro_moe_v2"].config, "param_sink_scalar": 1.0}, "param_sink_scalar"),
     ],
 )

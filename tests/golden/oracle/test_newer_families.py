@@ -190,6 +190,29 @@ def test_longcat(change: Config) -> None:
     ).layers
 
 
+HRM: Config = {
+    **{key: value for key, value in BASE.items() if key != "num_key_value_heads"}, **WIDE, "model_type": "hrm_text",
+    "num_hidden_layers": 3, "H_cycles": 2, "L_cycles": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {}, {"H_cycles": 1, "L_cycles": 1, "attention_bias": True, "mlp_bias": True}, {"H_cycles": 3, "L_cycles": 2},
+        {"num_hidden_layers": 24, "num_layers_per_stack": 3, "prefix_lm": False, "tie_word_embeddings": True},
+    ],
+)  # fmt: skip
+def test_hrm_text(change: Config) -> None:
+    """Parameters once, cache and FLOP of each run through the two stacks."""
+    config = {**HRM, **change}
+    assert_same(config, leave_out={"layers": "those of one stack stand in the class, those of all runs here"})
+    runs = config["H_cycles"] * (config["L_cycles"] + 1)
+    assert len(counted_by_us(config).cache) == 3 * runs
+    each = counted_by_transformers(config, with_steps=False).layers
+    assert [size for size in counted_by_us(config).layers if size] == each * 2
+
+
 GLIMMER: Config = {**BASE, **WIDE, **WINDOW, "model_type": "muse_glimmer_text", "attention_bias": False}
 GLIMMER_TOWER = {"hidden_size": 32, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 

@@ -93,6 +93,7 @@ from roofline.specs.huggingface.families.llama import (
 )
 from roofline.specs.huggingface.families.llama4 import llama4
 from roofline.specs.huggingface.families.longcat import longcat_flash
+from roofline.specs.huggingface.families.looped import hrm_text, iquest_loopcoder
 from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
 from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
@@ -127,8 +128,9 @@ FAMILIES: Registry[Family] = Registry(
         deepseek_v4, domyn_edge, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
         falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
         glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
-        granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3,
-        hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, kolibri1, laguna, lfm2, lfm2_moe, lfm3,
+        granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hrm_text, hunyuan_dense, hunyuan_moe, hy_v3,
+        hyperclovax, internlm, internlm2, internlm3, iquest_loopcoder, jais2,
+        jamba, kimi_linear, kolibri1, laguna, lfm2, lfm2_moe, lfm3,
         llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
         ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, muse_glimmer, nemotron, nemotron_h,
         nemotron_h_puzzle, nemotron_nas, olmo,
