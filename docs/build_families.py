@@ -26,7 +26,6 @@ LISTS = PAGE.parent / "coverage"
 _OWN = "layers of its own, which are not modeled"
 NOT_READ = {
     "AliceAIForCausalLM": "mixes the outputs of earlier blocks by attention (AttnRes)",
-    "DoryForCausalLM": "a recurrent depth: layers that are run several times",
     "Glm5NextForCausalLM": _OWN,
     "HYV4ForCausalLM": _OWN,
     "InklingForCausalLM": _OWN,

@@ -150,6 +150,8 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
         yield Weight("lm_head", (model.vocab_size, width), "lm_head", bias=model.vocab_size * model.lm_head_bias)
     elif model.lm_head_bias:
         yield Weight("lm_head_bias", (model.vocab_size,))
+    if model.lm_head_scale:
+        yield Weight("lm_head.scale", (model.vocab_size,))
 
 
 def _further_embeddings(model: Model) -> Iterator[Weight]:
@@ -186,7 +188,10 @@ def layer_weights(model: Model, layer: LayerType) -> Iterator[Weight]:
 
 def _held_by_a_layer(model: Model, layer: LayerType) -> Iterator[Weight]:
     """Norms and blocks of a layer, and hyper-connections around them."""
-    if model.norm.weight:
+    if layer.norms == "interpolated":
+        blocks = (name for name, block in (("mixer", layer.mixer), ("mlp", layer.mlp)) if block is not None)
+        yield from (Weight(f"interpolation.{name}", (model.hidden_size,)) for name in blocks)
+    elif model.norm.weight:
         yield from (_norm(model, f"norm.{place}") for place in _places(layer))
     for block in (layer.mixer, layer.mlp):
         if block is not None:

@@ -61,6 +61,7 @@ class GroupedQueryAttention(MixerBlock):
         "of keys alone (one weight for all heads)",
     )
     q_norm_weight: bool = Field(default=True, description="false: the norm of queries has no weight; that of keys has one")
+    k_norm_weight: bool = Field(default=True, description="false: the norm of keys has no weight; that of queries has one")
     qk_norm_function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     qk_norm_bias: bool = False
     v_norm: bool = Field(default=False, description="values are normalised too, head by head, without a weight")
@@ -73,9 +74,11 @@ class GroupedQueryAttention(MixerBlock):
     output_gate: Literal["none", "headwise", "elementwise"] = Field(
         default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
+    gate_scale: bool = Field(default=False, description="a learned scale of each gate, where gates are one per element")
     gate_bias: bool = Field(default=False, description="a bias of each query head on gates that are one per element")
 
     output_norm: bool = Field(default=False, description="a norm of all heads' outputs before the output projection (RMSNorm)")
+    output_norm_weight: bool = Field(default=True, description="false: that norm has no weight")
 
     @model_validator(mode="after")
     def _consistent(self) -> GroupedQueryAttention:
@@ -112,8 +115,14 @@ class GroupedQueryAttention(MixerBlock):
         if self.sink_tokens and (self.sinks or self.kv_shared):
             msg = "sink_tokens go without sinks and kv_shared: give one"
             raise ValueError(msg)
-        if self.gate_bias and self.output_gate != "elementwise":
-            msg = f"gate_bias wants output_gate: elementwise, which is {self.output_gate}"
+        if not self.k_norm_weight and (self.qk_norm != "full" or self.qk_norm_bias):
+            msg = "k_norm_weight: false wants qk_norm: full, without biases"
+            raise ValueError(msg)
+        if (self.gate_bias or self.gate_scale) and self.output_gate != "elementwise":
+            msg = f"gate_bias and gate_scale want output_gate: elementwise, which is {self.output_gate}"
+            raise ValueError(msg)
+        if not self.output_norm_weight and not self.output_norm:
+            msg = "output_norm_weight: false wants output_norm: true"
             raise ValueError(msg)
         return self
 
@@ -206,14 +215,15 @@ class GroupedQueryAttention(MixerBlock):
         n_q, d_v, vector = self.num_attention_heads, self._d_v, site.precision.dtypes("norm")
         operators: Operators = {}
         if self.output_gate == "elementwise":
-            # NB: the sum of gates and biases is not counted
-            learned = n_q if self.gate_bias else 0
+            # NB: the sums with biases and the products with scales are not counted
+            learned = (n_q if self.gate_bias else 0) + (n_q * d_v if self.gate_scale else 0)
             operators["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, learned=learned, dtypes=vector)
         elif self.output_gate == "headwise":
             operators["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
         if self.output_norm:
             # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
-            operators["output_norm"] = Norm(rows=site.tokens, width=n_q * d_v, dtypes=vector)
+            weight = self.output_norm_weight
+            operators["output_norm"] = Norm(rows=site.tokens, width=n_q * d_v, weight=weight, dtypes=vector)
         return operators
 
     def _projected(self) -> Expr:
@@ -248,12 +258,16 @@ class GroupedQueryAttention(MixerBlock):
                     width=heads * self.head_dim if over_all else self.head_dim,
                     function=self.qk_norm_function,
                     bias=self.qk_norm_bias,
-                    weight=self.qk_norm != "l2" and (self.q_norm_weight or name != "q_norm"),
+                    weight=self._has_weight(name),
                     dtypes=vector,
                 )
         if self.v_norm and not self.kv_shared:
             norms["v_norm"] = Norm(rows=site.tokens * n_kv, width=self._d_v, weight=False, dtypes=vector)
         return norms
+
+    def _has_weight(self, norm: str) -> bool:
+        """Whether the norm of queries or of keys ("q_norm", "k_norm") has a weight."""
+        return self.qk_norm != "l2" and (self.q_norm_weight if norm == "q_norm" else self.k_norm_weight)
 
     def _normed(self) -> tuple[tuple[str, int], ...]:
         """Names of the norms of queries and of the layer's own keys, and how many heads each is of."""
@@ -318,15 +332,17 @@ class GroupedQueryAttention(MixerBlock):
             whole = self.qk_norm == "full"
             for name, heads in self._normed():
                 width = d * (heads if whole else 1)
-                if self.q_norm_weight or name != "q_norm":
+                if self._has_weight(name):
                     yield Weight(f"attention.{name}", (width,), bias=width * self.qk_norm_bias, heads=heads if whole else 0)
         if self.gate_bias:
             yield Weight("attention.gate_bias", (n_q,))
+        if self.gate_scale:
+            yield Weight("attention.gate_scale", (n_q * d_v,))
         if self.sinks:
             yield Weight("attention.sinks", (n_q,))
         if self.sink_tokens:
             yield Weight("attention.sink_keys", (self.sink_tokens, self.num_key_value_heads, d))
             if self.sink_values:
                 yield Weight("attention.sink_values", (self.sink_tokens, self.num_key_value_heads, d_v))
-        if self.output_norm:
+        if self.output_norm and self.output_norm_weight:
             yield Weight("attention.output_norm", (n_q * d_v,))

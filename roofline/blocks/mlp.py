@@ -66,6 +66,8 @@ class GatedMlp(FeedForwardBlock):
     bias: bool = False
     down_bias: bool = Field(default=False, description="a bias of the last matrix, also where the others have none")
     inner_norm: bool = Field(default=False, description="a norm before the last matrix (RMSNorm)")
+    inner_norm_weight: bool = Field(default=True, description="false: that norm has no weight")
+    inner_scales: bool = Field(default=False, description="a learned scale of each output of gate and up")
 
     @property
     def shareable(self) -> bool:
@@ -80,11 +82,14 @@ class GatedMlp(FeedForwardBlock):
         vector = site.precision.dtypes("norm")
         operators: Operators = {
             "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
-            "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=vector),
+            # NB: the products with scales are not counted
+            "activation": Activation(
+                rows=site.tokens, width=d_ff, gated=True, learned=2 * d_ff if self.inner_scales else 0, dtypes=vector
+            ),
         }
         if self.inner_norm:
             # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
-            operators["inner_norm"] = Norm(rows=site.tokens, width=d_ff, dtypes=vector)
+            operators["inner_norm"] = Norm(rows=site.tokens, width=d_ff, weight=self.inner_norm_weight, dtypes=vector)
         biased = self.bias or self.down_bias
         operators["down_proj"] = Gemm(m=site.tokens, n=d_model, k=d_ff, bias=biased, dtypes=down)
         return operators
@@ -99,6 +104,8 @@ class GatedMlp(FeedForwardBlock):
         yield from (
             Weight(f"mlp.{name}", (width, hidden), "mlp/gate_up_proj", bias=width * self.bias) for name in ("gate", "up")
         )
-        if self.inner_norm:
+        if self.inner_norm and self.inner_norm_weight:
             yield Weight("mlp.inner_norm", (width,))
+        if self.inner_scales:
+            yield from (Weight(f"mlp.{name}_scale", (width,)) for name in ("gate", "up"))
         yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * (self.bias or self.down_bias))

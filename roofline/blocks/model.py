@@ -60,9 +60,10 @@ class LayerType(Spec):
 
     mixer: Mixer | None = Field(default=None, description="attention; none: the layer has no token mixer")
     mlp: FeedForward | None = Field(default=None, description="feed-forward block; none: the layer has none")
-    norms: Literal["pre", "post", "both", "pre_and_after_mlp"] = Field(
+    norms: Literal["pre", "post", "both", "pre_and_after_mlp", "interpolated"] = Field(
         default="pre",
-        description="before each block (or after its sum with the stream), after it alone, both, or both of the mlp alone",
+        description="before each block (or after its sum with the stream), after it alone, both, or both of the mlp alone; "
+        "interpolated: none before; stream and output are normed, and so is what lies between them by a learned share",
     )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
@@ -161,6 +162,7 @@ class Model(Spec):
     )
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
+    lm_head_scale: bool = Field(default=False, description="a learned scale of each logit")
     norm: NormSpec = NormSpec()
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
@@ -257,6 +259,13 @@ class Model(Spec):
     def _weights_of(self, blocks: Sequence[Block]) -> set[tuple[str, tuple[int, ...]]]:
         """Keys and shapes of the weights of blocks."""
         return {(one.key, one.shape) for block in blocks for one in block.checkpoint_weights(self.hidden_size)}
+
+    @model_validator(mode="after")
+    def _one_vector_of_logits(self) -> Model:
+        if self.lm_head_bias and self.lm_head_scale:
+            msg = "lm_head_scale and lm_head_bias exclude each other: give one"
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _roles_are_disjoint(self) -> Model:

@@ -224,7 +224,7 @@ class _Builder:
                 m=positions,
                 n=ceil_div(model.vocab_size, self.tp),
                 k=model.embedding_width,
-                bias=model.lm_head_bias,
+                bias=model.lm_head_bias or model.lm_head_scale,  # a scale of each logit costs as much as a bias
                 borrowed=model.tie_word_embeddings and shares_device,
                 dtypes=self.precision.dtypes("lm_head"),
             ),
@@ -294,18 +294,41 @@ class _Builder:
                 operators[f"{path}/post_norm"] = self._norm(self.stream_tokens)
             if layer.norms == "post":
                 operators[f"{path}/add"] = self._add()
+            if layer.norms == "interpolated":
+                operators |= {f"{path}/{name}": operator for name, operator in self._interpolated().items()}
             operators |= after
         if layer.parallel:
             operators |= self._summed()  # one for the sum of both blocks
-        operators = {**self._enters(layer), **operators}
-        if layer.loop_norm:
-            operators["loop/post_norm"] = self._norm(self.stream_tokens)
-        if layer.shared_weights:
-            own = {f"{block.path}/{name}" for block in blocks for name in block.unshared}
-            operators = {path: op if path in own else op.borrowing() for path, op in operators.items()}
+        operators = self._of_a_pass(layer, operators)
         if self.model.hidden_size_per_layer_input:
             operators |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return operators
+
+    def _interpolated(self) -> dict[str, Operator]:
+        """Stream and output, normed; the step from one to the other, a learned share of each element; the norm of the result.
+
+        Source: Loshchilov et al. 2024 (nGPT), arXiv:2410.01131, eq. 10 and 11, as vLLM has it in Dory.
+        """
+        plain = replace(self._norm(self.stream_tokens), weight=False, bias=False)
+        return {
+            "post_norm": plain,
+            "stream_norm": plain,
+            "interpolation_norm": replace(self._norm(self.stream_tokens, adds=1), weight=True, bias=False),
+        }
+
+    def _of_a_pass(self, layer: LayerType, operators: dict[str, Operator]) -> dict[str, Operator]:
+        """A layer's operators, with what starts or ends a pass of layers that are run several times.
+
+        Weights that an earlier pass holds are borrowed, but for what a block has of its own in each.
+        """
+        operators = {**self._enters(layer), **operators}
+        if layer.loop_norm:
+            operators["loop/post_norm"] = self._norm(self.stream_tokens)
+        if not layer.shared_weights:
+            return operators
+        blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
+        own = {f"{block.path}/{name}" for block in blocks for name in block.unshared}
+        return {path: op if path in own else op.borrowing() for path, op in operators.items()}
 
     def _enters(self, layer: LayerType) -> dict[str, Operator]:
         """What starts a pass of layers that are run several times: another stream is added, and the sum may be normed."""
@@ -317,7 +340,9 @@ class _Builder:
     def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
         """The norm in front of a block, with the addition that is fused with it."""
         if not layer.parallel:
-            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.stream_tokens, adds=adds)}
+            return (
+                {} if layer.norms in ("post", "interpolated") else {f"{path}/norm": self._norm(self.stream_tokens, adds=adds)}
+            )
         if position == 0:
             return {"norm": self._norm(self.stream_tokens, adds=blocks)}
         return {f"{path}/norm": self._norm(self.stream_tokens)} if layer.parallel_norms == blocks else {}

@@ -20,7 +20,7 @@ TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv
 # The part that a path belongs to, inside a layer and outside; the first pattern that fits.
 _PART_PATTERNS = (
     (r"(.*/)?hc_\w+|hc_\w+/.*", "hyper-connections"),
-    (r"(\w+/)?(post_)?norm|final_norm", "norms"),
+    (r"(\w+/)?((post|interpolation)_)?norm|final_norm", "norms"),
     (r"(position_)?embedding|project_in|embedding_norm|initial_state", "embedding"),
     (r"per_layer_(embedding|input)(/.*)?", "per-layer inputs"),
     (r"ngram_embedding(/.*)?", "n-gram embeddings"),

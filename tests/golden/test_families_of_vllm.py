@@ -436,6 +436,42 @@ def test_iquest_loop_coder() -> None:
         check_parallel(model, Deployment(pipeline_parallel_size=2))
 
 
+SLIDE, WHOLE = "sliding_attention", "full_attention"
+DORY: Config = {
+    **BASE, "model_type": "dory", "head_dim": HEAD, "num_hidden_layers": 6, "sliding_window": 16,
+    "layer_types": [SLIDE, "mlp", WHOLE, "mlp", SLIDE, "mlp"], "n_input_layers": 1, "n_recurrent_layers": 4,
+    "n_output_layers": 1, "n_recurrent_loops": 3, "recurrent_kv_cache_mode": "per_loop",
+    "rope_parameters": {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in (SLIDE, WHOLE)},
+}  # fmt: skip
+
+
+def test_dory() -> None:
+    """A layer before, four that are run three times, one behind; 3 + 3 x 2 caches, of which 3 are of full attention.
+
+    Attention: queries, keys, values and gates, the output; a scale of each query and gate; feed-forward: three matrices and a
+    scale of each gate and of each other half; both a step of the stream's width. A scale of each logit; norms have no weights.
+    """
+    width = N_Q * HEAD
+    attending = attention() + linear(D, width) + 2 * width + D
+    forward = mlp() + 2 * FF + D
+    model = model_of(DORY)
+    assert count_parameters(model).total == 3 * attending + 3 * forward + TABLES + VOCABULARY
+    kept = {(cache.window, cache.elements): 0 for cache, _ in caches(model, Deployment())}
+    for cache, count in caches(model, Deployment()):
+        kept[cache.window, cache.elements] += count
+    # layers 0 | 1 mlp, 2 full, 3 mlp, 4 sliding | 5 mlp
+    assert kept == {(16, 2 * N_KV * HEAD): 1 + 3, (None, 2 * N_KV * HEAD): 3}
+    graph = build(model, Deployment(), TWO_BYTES, decode(2, 99))
+    costs = [(path, op.cost(), count) for path, (op, count) in graph.items()]
+    products = sum(cost.matrix_flops * count for path, cost, count in costs if "/core" not in path)
+    matrices = (1 + 2 * 3) * (attention() + linear(D, width)) + (1 + 2 * 3) * mlp()
+    assert products == 2 * 2 * (matrices + VOCABULARY * D)
+    inside = sum(cost.matrix_flops * count for path, cost, count in costs if "/core" in path)
+    assert inside == 2 * N_Q * 2 * 2 * HEAD * (3 * 100 + 4 * 16)
+    layers = sum(cost.weight_bytes * count for path, cost, count in costs if path.startswith("layers/"))
+    assert layers == 2 * ((1 + 2 * 3) * (attending + forward))  # each run reads them again
+
+
 def test_step_3() -> None:
     """316 billion parameters in the language model, 38 active without the table of embeddings: arXiv:2507.19427."""
     config = {
@@ -505,6 +541,9 @@ def test_published_totals(name: str) -> None:
         ({**BAILING_2_5, "short_conv_kernel_size": 4}, "short_conv_kernel_size"),
         ({**LONGCAT_LITE, "emb_split_num": 5}, "emb_split_num"),
         ({**LOOP, "head_dim": 24}, "head_dim"),
+        ({**DORY, "recurrent_kv_cache_mode": "last_loop"}, "recurrent_kv_cache_mode"),
+        ({**DORY, "n_input_layers": 2}, "n_recurrent_layers"),
+        ({**DORY, "tie_word_embeddings": True}, "tie_word_embeddings"),
         ({**LOOP, "loop_num": 1}, "loop_num"),
         ({**LOOP, "loop_window_size": None}, "loop_window_size"),
         ({**CASES["pangu_pro_moe_v2"].config, "param_sink_scalar": 1.0}, "param_sink_scalar"),

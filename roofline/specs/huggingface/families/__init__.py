@@ -93,7 +93,7 @@ from roofline.specs.huggingface.families.llama import (
 )
 from roofline.specs.huggingface.families.llama4 import llama4
 from roofline.specs.huggingface.families.longcat import longcat_flash
-from roofline.specs.huggingface.families.looped import hrm_text, iquest_loopcoder
+from roofline.specs.huggingface.families.looped import dory, hrm_text, iquest_loopcoder
 from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
 from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
@@ -125,7 +125,8 @@ FAMILIES: Registry[Family] = Registry(
     (
         afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bailing_moe, bamba, beam, bitnet, bloom, chatglm, cohere,
         cohere2, cohere2_moe, cosmos3_edge, cwm, dbrx, deepseek, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32,
-        deepseek_v4, domyn_edge, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
+        deepseek_v4, domyn_edge, dory, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon,
+        falcon_h1,
         falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
         glm4v_moe, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
         granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hrm_text, hunyuan_dense, hunyuan_moe, hy_v3,

@@ -10,7 +10,8 @@ from dataclasses import replace
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers, vllm
-from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, model_keys
+from roofline.specs.huggingface.layer_types import FULL, SLIDING
+from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, model_keys, rotary_of
 
 
 def _pass(layers: list[Layer], name: str, enter: str, *, norm: bool, again: bool) -> list[Layer]:
@@ -89,3 +90,59 @@ def iquest_loopcoder(config: Config) -> Draft:
         looped = {**mixer, "kind": "loop_attention", "sliding_window": window, **shared}
         layers += [Layer("again", looped, block, {"shared_weights": True})] * count
     return Draft(layers, model_keys(config))
+
+
+_MLP = "mlp"
+
+
+@family("dory", architectures=("DoryForCausalLM",), source=vllm("dory"))
+def dory(config: Config) -> Draft:
+    """Reads `dory` configs: layers of one block each, some of which are run `n_recurrent_loops` times, each with its cache.
+
+    Norms have no weight. Learned vectors scale queries, gates, the two halves of the feed-forward block, the step from the
+    stream to a block's output, and logits. vLLM 0.33 runs it on one device alone.
+    """
+    config.off("attention_bias", "mlp_bias", "tie_word_embeddings")
+    count, kinds = layers_of(config), _kinds_of_blocks(config)
+    first, last = config.whole("n_input_layers", default=0, low=0), config.whole("n_output_layers", default=0, low=0)
+    middle = config.whole("n_recurrent_layers", default=max(count - first - last, 1))
+    if first + middle + last != count:
+        config.refuse("n_recurrent_layers", f"{first} + {middle} + {last} layers are not the {count} of num_hidden_layers")
+    runs = config.whole("n_recurrent_loops", default=1, why="the default of the class")
+    mode = config.choice("recurrent_kv_cache_mode", of=("per_loop", "last_loop"), default="per_loop", why="the class' default")
+    if runs > 1 and mode == "last_loop":
+        config.refuse("recurrent_kv_cache_mode", "last_loop: a cache that each run overwrites is not modeled")
+    config.harmless("ngpt_alpha_init", "attention_output_gate_logit_scale_init")
+    n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
+    config.harmless("sliding_window")
+    blocks = [_block(config, kind, n_q, n_kv, head_dim) for kind in kinds]
+    layers = blocks[:first]
+    for run in range(runs):
+        layers += _pass(blocks[first : first + middle], "", "norm", norm=True, again=run > 0)
+    layers += blocks[first + middle :]
+    keys = model_keys(config, tie=False, norm={"function": "rmsnorm", "weight": False}, final_norm=False, lm_head_scale=True)
+    return Draft(layers, keys)
+
+
+def _kinds_of_blocks(config: Config) -> list[str]:
+    """What each layer is: a word of `layer_types`, or for a config without them the rule of the class."""
+    count = layers_of(config)
+    listed = config.words("layer_types", count, (FULL, SLIDING, _MLP), default=None)
+    if listed is not None:
+        return list(listed)
+    config.note("layer_types", "mlp every second layer, full attention every eighth", "the rule of the class")
+    return [_MLP if index % 2 else FULL if index % 8 == 6 else SLIDING for index in range(count)]
+
+
+def _block(config: Config, kind: str, n_q: int, n_kv: int, head_dim: int) -> Layer:
+    """A layer of Dory: attention, or a feed-forward block."""
+    rest = {"norms": "interpolated"}
+    if kind == _MLP:
+        inner = gated_mlp(config.whole("intermediate_size"), inner_norm=True, inner_scales=True)
+        return Layer("mlp", mlp={**inner, "inner_norm_weight": False}, rest=rest)
+    window = config.whole("sliding_window") if kind == SLIDING else None
+    mixer = gqa(
+        n_q, n_kv, head_dim, **rotary_of(config, kind, head_dim), sliding_window=window, qk_norm="full",
+        output_gate="elementwise", gate_scale=True, output_norm=True,
+    )  # fmt: skip
+    return Layer("sliding" if window else "full", {**mixer, "k_norm_weight": False, "output_norm_weight": False}, rest=rest)
