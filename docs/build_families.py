@@ -24,16 +24,17 @@ COVERAGE_BEGIN, COVERAGE_END = "<!-- coverage: written by docs/build_families.py
 LISTS = PAGE.parent / "coverage"
 # Classes of language models that are not read, and why. Those of a family that refuses its configs say so themselves.
 _OWN = "layers of its own, which are not modeled"
+_INKLING = "short convolutions of keys, values and both blocks' outputs, and learned biases of scores by distance"
 NOT_READ = {
-    "AliceAIForCausalLM": "mixes the outputs of earlier blocks by attention (AttnRes)",
+    "AliceAIForCausalLM": "a stream that is mixed from the outputs of earlier blocks by attention (AttnRes)",
     "Glm5NextForCausalLM": _OWN,
     "HYV4ForCausalLM": _OWN,
-    "InklingForCausalLM": _OWN,
-    "InklingForConditionalGeneration": _OWN,
-    "K2HorizonForCausalLM": _OWN,
+    "InklingForCausalLM": _INKLING,
+    "InklingForConditionalGeneration": _INKLING,
+    "K2HorizonForCausalLM": "values of attention that come from experts, chosen by a router of their own (MoVA)",
     "MiniMaxM3SparseForCausalLM": "grouped-query attention to blocks of keys that an indexer chooses",
     "Qwen4ExpForCausalLM": _OWN,
-    "Step5ForCausalLM": _OWN,
+    "Step5ForCausalLM": "attention to keys that an indexer chooses by summaries of blocks, which it caches beside them",
 }
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from mutations import MUTATIONS, places, problem
 
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
@@ -523,6 +524,28 @@ def test_published_totals(name: str) -> None:
     assert count_parameters(model_of(config)).total == total
 
 
+LATER: dict[str, Config] = {
+    "puzzle": PUZZLE, "bailing_v2_5": BAILING_2_5, "longcat_lite": LONGCAT_LITE, "loop": LOOP, "dory": DORY,
+    **{name: CASES[name].config for name in ("pangu_pro_moe_v2", "domyn_edge")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_nothing_is_missed_in_silence(name: str) -> None:
+    """A wrong, absent or misspelt key is refused by name, or changes nothing, or what was taken for it is on record.
+
+    No shared and no empty experts are good values; without its class a config is of another version, and refused for its keys.
+    """
+    good = {("zero", "zero_expert_num"), ("zero", "num_shared_experts")}
+    found = [
+        wrong
+        for path in places(LATER[name])
+        for mutation in MUTATIONS
+        if (mutation, path[-1]) not in good and path[-1] != "architectures" and (wrong := problem(LATER[name], path, mutation))
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -538,6 +561,7 @@ def test_published_totals(name: str) -> None:
         ({**CASES["domyn_edge"].config, "window_sizes": [[16, 16]] * LAYERS}, "window_sizes"),
         ({**CASES["domyn_edge"].config, "per_layer_config": {"1": {"head_dim": 16, "num_experts": 4}}}, "num_experts"),
         ({**BAILING_2_5, "num_hidden_layers": 7}, "layer_group_size"),
+        ({key: value for key, value in BAILING_2_5.items() if key != "architectures"}, "q_lora_rank"),
         ({**BAILING_2_5, "short_conv_kernel_size": 4}, "short_conv_kernel_size"),
         ({**LONGCAT_LITE, "emb_split_num": 5}, "emb_split_num"),
         ({**LOOP, "head_dim": 24}, "head_dim"),

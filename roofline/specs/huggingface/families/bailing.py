@@ -100,6 +100,8 @@ def _with_lightning_attention(config: Config) -> Draft:
     n_q = config.whole("num_attention_heads")
     head_dim = width_of_head(config, n_q)
     turned = rotary(config, head_dim).get("rotary_dim", head_dim)
+    if turned == head_dim and not config.has("partial_rotary_factor"):
+        config.note("partial_rotary_factor", 1, "absent: all of a head is rotated")
     config.only("rotary_dim", turned, "partial_rotary_factor says otherwise")
     silu = config.flag("use_linear_silu", "linear_silu", default=False)
     linear = {
@@ -109,8 +111,10 @@ def _with_lightning_attention(config: Config) -> Draft:
         "activation": silu,
         "rotary_dim": turned if config.flag("linear_rope", default=True) else 0,
         **({"chunk_size": config.whole("block")} if config.has("block") else {}),
-        **without_absent(qk_norm=config.flag("use_qk_norm", default=False), qkv_bias=into),
+        **without_absent(qk_norm=config.flag("use_qk_norm", default=False, why="the default of the class"), qkv_bias=into),
     }
+    if config.data.get("q_lora_rank") is None:
+        config.note("q_lora_rank", None, "absent: queries are not compressed")
     latent = mla(config, biases=False, any_share=True, compressed_queries=config.data.get("q_lora_rank") is not None)
     config.harmless("q_lora_rank", "moe_router_enable_expert_bias")
     blocks = sparse_after(config, count)
@@ -118,6 +122,9 @@ def _with_lightning_attention(config: Config) -> Draft:
     inner = config.whole("moe_intermediate_size")
     shared = config.whole("moe_shared_expert_intermediate_size", default=inner)
     shared *= config.whole("num_shared_experts", low=0)
+    for key in ("n_group", "topk_group"):
+        if not config.has(key):
+            config.note(key, None, "absent: experts of all groups can be chosen")
     sparse = moe(experts, top_k, inner, shared_intermediate_size=shared, **_groups(config))
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
     feeds = {DENSE: dense_block(config, blocks), SPARSE: sparse}
@@ -259,10 +266,10 @@ def pangu_pro_moe_v2(config: Config) -> Draft:
     blocks = sparse_after(config, count)
     experts, top_k = experts_of(config, ("n_routed_experts",))
     inner = config.whole("moe_intermediate_size")
-    shared = inner * config.whole("n_shared_experts", default=0, low=0)
+    shared = inner * config.whole("n_shared_experts", low=0)
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
     feeds = {DENSE: dense_block(config, blocks), SPARSE: moe(experts, top_k, inner, shared_intermediate_size=shared)}
-    norms = {"norms": "both"} if config.flag("sandwich_norm", default=False) else {}
+    norms = {"norms": "both"} if config.flag("sandwich_norm", default=False, why="the default of the class") else {}
     kinds = [SLIDING if "sliding_window" in mixer else FULL for mixer in attention]
     names = layer_names(kinds, blocks)
     layers = [
@@ -276,10 +283,15 @@ def _windows_in_turn(config: Config, count: int) -> list[int | None]:
     """The window of each layer in tokens, None without one: one for all, or a period of them."""
     given = config.raw("interleaved_sliding_window")
     if given is None:
+        config.note("interleaved_sliding_window", None, "absent: every layer sees all of the context")
         return [None] * count
     period = given if isinstance(given, list) else [given]
     if not period or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in period):
         config.refuse("interleaved_sliding_window", "must be a number of tokens, or a list of them")
     longest = config.whole("max_position_embeddings")
+    if max(period) >= longest:
+        config.note(
+            "interleaved_sliding_window", max(period), "over the longest context it cuts nothing: read as full attention"
+        )
     reach = [period[index % len(period)] for index in range(count)]
     return [window if window < longest else None for window in reach]

@@ -27,7 +27,7 @@ def longcat_flash(config: Config) -> Draft:
     config.harmless("attention_method", "mla_scale_q_lora", "mla_scale_kv_lora", "zero_expert_type", "num_hidden_layers")
     config.only("zero_expert_type", "identity", "experts that compute nothing return their input")
     experts, chosen = experts_of(config, ("n_routed_experts",), ("moe_topk",))
-    idle = config.whole("zero_expert_num", default=0, low=0)
+    idle = config.whole("zero_expert_num", default=0, low=0, why="the default of the class")
     if chosen * experts % (experts + idle):
         config.refuse(
             "moe_topk", f"{chosen} of {experts} experts and {idle} that compute nothing is no whole number of experts"

@@ -107,7 +107,8 @@ def dory(config: Config) -> Draft:
     first, last = config.whole("n_input_layers", default=0, low=0), config.whole("n_output_layers", default=0, low=0)
     middle = config.whole("n_recurrent_layers", default=max(count - first - last, 1))
     if first + middle + last != count:
-        config.refuse("n_recurrent_layers", f"{first} + {middle} + {last} layers are not the {count} of num_hidden_layers")
+        parts = f"{first} (n_input_layers) + {middle} + {last} (n_output_layers)"
+        config.refuse("n_recurrent_layers", f"{parts} are not the {count} layers of num_hidden_layers")
     runs = config.whole("n_recurrent_loops", default=1, why="the default of the class")
     mode = config.choice("recurrent_kv_cache_mode", of=("per_loop", "last_loop"), default="per_loop", why="the class' default")
     if runs > 1 and mode == "last_loop":
