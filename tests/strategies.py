@@ -141,7 +141,7 @@ KINDS = {
         Kind(AllToAll, _WORLD, _STRIDE | {"routing": (None, ExpertRouting(top_k=8, n_group=8, topk_group=4))}),
         Kind(
             Attention,
-            _ATTENTION | _RANKS | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
+            _ATTENTION | _RANKS | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000), "sink_tokens": (1, 64)},
             at_most={"shared_prefix": "cached"},
         ),
         Kind(

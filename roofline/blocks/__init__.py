@@ -28,6 +28,7 @@ BLOCKS: Registry[type[Block]] = Registry(
         "mixer/kda": "roofline.blocks.delta_net:KimiDeltaAttention",
         "mixer/lightning_attention": "roofline.blocks.lightning_attention:LightningAttention",
         "mixer/linear_mixer": "roofline.blocks.linear:LinearMixer",
+        "mixer/loop_attention": "roofline.blocks.loop_attention:LoopAttention",
         "mixer/mamba": "roofline.blocks.mamba:Mamba",
         "mixer/mamba2": "roofline.blocks.mamba:Mamba2",
         "mixer/mla": "roofline.blocks.mla:LatentAttentionBlock",

@@ -185,6 +185,16 @@ class Block(Spec):
         return None
 
     @property
+    def shareable(self) -> bool:
+        """Whether another layer may run with the weights of this block."""
+        return False
+
+    @property
+    def unshared(self) -> dict[str, str]:
+        """What a layer has of its own though it shares its other weights: keys of weights by names of operators."""
+        return {}
+
+    @property
     def branches(self) -> tuple[str, ...]:
         """Names of branches whose outputs tensor-parallel devices sum one by one; empty: the block's output is summed once."""
         return ()

@@ -50,7 +50,9 @@ def tensors(model: Model, naming: Names, experts: int | None = None) -> Iterator
 
     yield from _placed(few(non_layer_weights(model)), naming, "", None)
     of_type = {name: few(layer_weights(model, layer)) for name, layer in model.layer_types.items()}
-    for index, name in enumerate(model.layer_sequence):
+    holders = [name for name in model.layer_sequence if not model.layer_types[name].shared_weights]
+    # NB: what a layer has of its own though it shares the others' weights has no place among the layers
+    for index, name in enumerate(holders):
         yield from _placed(of_type[name], naming, _text(naming["layer"]).replace("{i}", str(index)) + ".", index)
 
 
@@ -132,16 +134,14 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
     yield Weight("embedding", (model.vocab_size, width), "embedding")
     if model.learned_positions:
         yield Weight("positions", (model.learned_positions, hidden), "embedding")
-    if model.embedding_norm:
+    if model.initial_state:
+        yield Weight("initial_state", (hidden,))
+    if model.embedding_norm and model.embedding_norm_weight:
         yield _norm(model, "embedding_norm")
     if model.word_embed_proj_dim is not None:
         yield Weight("project_in", (hidden, width), "linear/projection")
         yield Weight("project_out", (width, hidden), "linear/projection")
-    if model.hidden_size_per_layer_input:
-        rows, joint = model.per_layer_embedding
-        yield Weight("per_layer.embedding", (rows, joint), "embedding")
-        yield Weight("per_layer.projection_of_stream", (joint, hidden), "linear/projection")
-        yield Weight("per_layer.norm_of_stream", (model.hidden_size_per_layer_input,))
+    yield from _further_embeddings(model)
     if model.hc_mult is not None and model.hc_head == "learned":
         yield from _hyper(model, "final", model.hc_mult, 1)
     yield from _copies_of_stream(model)
@@ -151,15 +151,48 @@ def non_layer_weights(model: Model) -> Iterator[Weight]:
         yield Weight("lm_head", (model.vocab_size, width), "lm_head", bias=model.vocab_size * model.lm_head_bias)
     elif model.lm_head_bias:
         yield Weight("lm_head_bias", (model.vocab_size,))
+    if model.lm_head_scale:
+        yield Weight("lm_head.scale", (model.vocab_size,))
+
+
+def _further_embeddings(model: Model) -> Iterator[Weight]:
+    """Those of n-grams, and of each layer's own."""
+    hidden = model.hidden_size
+    if tables := model.ngram_embedders:
+        yield Weight("ngram.embedding", (model.ngram_rows, model.ngram_width), "embedding")
+        yield Weight("ngram.projection", (hidden, model.ngram_width), "embedding", copies=tables)
+    if model.hidden_size_per_layer_input:
+        rows, joint = model.per_layer_embedding
+        yield Weight("per_layer.embedding", (rows, joint), "embedding")
+        yield Weight("per_layer.projection_of_stream", (joint, hidden), "linear/projection")
+        yield Weight("per_layer.norm_of_stream", (model.hidden_size_per_layer_input,))
 
 
 def layer_weights(model: Model, layer: LayerType) -> Iterator[Weight]:
-    """The weights of one layer of a type: norms, blocks, and what a model adds to every layer.
+    """The weights of one layer of a type: norms, blocks, and what a model adds to every layer; of one that runs with the
+    weights of an earlier layer, what it has of its own.
 
     Raises:
         InputError: a block does not list its weights.
     """
-    if model.norm.weight:
+    if layer.shared_weights:
+        for block in (layer.mixer, layer.mlp):
+            if block is not None:
+                yield from (one for one in block.checkpoint_weights(model.hidden_size) if one.key in block.unshared.values())
+    else:
+        yield from _held_by_a_layer(model, layer)
+    if width := model.hidden_size_per_layer_input:
+        yield Weight("per_layer.gate", (width, model.hidden_size), "linear/projection")
+        yield Weight("per_layer.projection", (model.hidden_size, width), "linear/projection")
+        yield Weight("per_layer.norm", (model.hidden_size,))
+
+
+def _held_by_a_layer(model: Model, layer: LayerType) -> Iterator[Weight]:
+    """Norms and blocks of a layer, and hyper-connections around them."""
+    if layer.norms == "interpolated":
+        blocks = (name for name, block in (("mixer", layer.mixer), ("mlp", layer.mlp)) if block is not None)
+        yield from (Weight(f"interpolation.{name}", (model.hidden_size,)) for name in blocks)
+    elif model.norm.weight:
         yield from (_norm(model, f"norm.{place}") for place in _places(layer))
     for block in (layer.mixer, layer.mlp):
         if block is not None:
@@ -177,10 +210,6 @@ def layer_weights(model: Model, layer: LayerType) -> Iterator[Weight]:
         yield Weight("laurel.left", (rank, model.hidden_size), "linear/projection")
         yield Weight("laurel.right", (model.hidden_size, rank), "linear/projection")
         yield Weight("laurel.norm", (model.hidden_size,))
-    if width := model.hidden_size_per_layer_input:
-        yield Weight("per_layer.gate", (width, model.hidden_size), "linear/projection")
-        yield Weight("per_layer.projection", (model.hidden_size, width), "linear/projection")
-        yield Weight("per_layer.norm", (model.hidden_size,))
 
 
 def _norm(model: Model, key: str) -> Weight:

@@ -24,6 +24,11 @@ class Mlp(FeedForwardBlock):
     bias: bool = False
     activation_parameters: Whole = Field(default=0, ge=0, description="learned scalars of the non-linearity (xIELU: 2)")
 
+    @property
+    def shareable(self) -> bool:
+        """Always."""
+        return True
+
     def operators(self, site: BlockContext) -> Operators:
         """Up, activation, down."""
         d_ff, up, down = self.intermediate_size, site.precision.dtypes("mlp/up_proj"), site.precision.dtypes("mlp/down_proj")
@@ -64,6 +69,13 @@ class GatedMlp(FeedForwardBlock):
         default=False, description="what is below a quantile of a token's gates, by their mean and deviation, becomes zero"
     )
     inner_norm: bool = Field(default=False, description="a norm before the last matrix (RMSNorm)")
+    inner_norm_weight: bool = Field(default=True, description="false: that norm has no weight")
+    inner_scales: bool = Field(default=False, description="a learned scale of each output of gate and up")
+
+    @property
+    def shareable(self) -> bool:
+        """Always."""
+        return True
 
     def operators(self, site: BlockContext) -> Operators:
         """Gate and up together, activation, down."""
@@ -78,10 +90,12 @@ class GatedMlp(FeedForwardBlock):
             # NB: mean, deviation and cut-off are 6 FLOP an element, a LayerNorm's without weight and bias. The products are not
             # sparse: zeros are multiplied. With several devices each has the mean and the deviation of its part.
             operators["cut_off"] = Norm(rows=site.tokens, width=d_ff, function="layernorm", weight=False, dtypes=vector)
-        operators["activation"] = Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=vector)
+        # NB: the products with scales are not counted
+        scales = 2 * d_ff if self.inner_scales else 0
+        operators["activation"] = Activation(rows=site.tokens, width=d_ff, gated=True, learned=scales, dtypes=vector)
         if self.inner_norm:
             # NB: with several devices the sum of squares that they exchange, one number per token, is not counted
-            operators["inner_norm"] = Norm(rows=site.tokens, width=d_ff, dtypes=vector)
+            operators["inner_norm"] = Norm(rows=site.tokens, width=d_ff, weight=self.inner_norm_weight, dtypes=vector)
         biased = self.bias or self.down_bias
         operators["down_proj"] = Gemm(m=site.tokens, n=d_model, k=d_ff, bias=biased, dtypes=down)
         return operators
@@ -96,6 +110,8 @@ class GatedMlp(FeedForwardBlock):
         yield from (
             Weight(f"mlp.{name}", (width, hidden), "mlp/gate_up_proj", bias=width * self.bias) for name in ("gate", "up")
         )
-        if self.inner_norm:
+        if self.inner_norm and self.inner_norm_weight:
             yield Weight("mlp.inner_norm", (width,))
+        if self.inner_scales:
+            yield from (Weight(f"mlp.{name}_scale", (width,)) for name in ("gate", "up"))
         yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * (self.bias or self.down_bias))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict, field_validator, model_validator
@@ -59,12 +60,21 @@ class LayerType(Spec):
 
     mixer: Mixer | None = Field(default=None, description="attention; none: the layer has no token mixer")
     mlp: FeedForward | None = Field(default=None, description="feed-forward block; none: the layer has none")
-    norms: Literal["pre", "post", "both", "pre_and_after_mlp"] = Field(
+    norms: Literal["pre", "post", "both", "pre_and_after_mlp", "interpolated"] = Field(
         default="pre",
-        description="before each block (or after its sum with the stream), after it alone, both, or both of the mlp alone",
+        description="before each block (or after its sum with the stream), after it alone, both, or both of the mlp alone; "
+        "interpolated: none before; stream and output are normed, and so is what lies between them by a learned share",
     )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
+    shared_weights: bool = Field(
+        default=False, description="the layer runs with the weights of an earlier one: they are read again, and held once"
+    )
+    loop_input: Literal["none", "add", "norm"] = Field(
+        default="none",
+        description="what starts a pass of a stack that is run several times: nothing, another stream is added, or normed too",
+    )
+    loop_norm: bool = Field(default=False, description="a norm of the stream behind the layer, which ends such a pass")
     unquantized: tuple[str, ...] = Field(default=(), description="roles of weights that these layers do not quantise")
     quantization: ModelQuantization = Field(
         default=(), description="of roles that these layers store otherwise than the model's `quantization` says"
@@ -82,6 +92,14 @@ class LayerType(Spec):
             raise ValueError(msg)
         if self.parallel and (self.mixer is None or self.mlp is None or self.norms != "pre"):
             msg = "parallel needs a mixer and an mlp, with norms: pre"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _shares_what_can_be_shared(self) -> LayerType:
+        blocks = [block for block in (self.mixer, self.mlp) if block is not None]
+        if self.shared_weights and (kind := next((block.kind for block in blocks if not block.shareable), None)):
+            msg = f"shared_weights is not known for a block of kind {kind} with these keys"
             raise ValueError(msg)
         return self
 
@@ -126,14 +144,25 @@ class Model(Spec):
         default=None, ge=1, description="width of the embedding table and the LM head, projected; default: hidden_size"
     )
     embedding_norm: bool = Field(default=False, description="a norm of the embeddings, as `norm` says")
+    embedding_norm_weight: bool = Field(default=True, description="false: the norm of the embeddings has no weight")
     hidden_size_per_layer_input: Whole = Field(
         default=0, ge=0, description="width of an embedding of each layer's own; 0: none"
     )
     vocab_size_per_layer_input: Whole | None = Field(
         default=None, ge=1, description="rows of the table of those embeddings; default: vocab_size"
     )
+    ngram_embedders: Whole = Field(
+        default=0,
+        ge=0,
+        description="tables of embeddings of the last tokens together, hashed; each is hidden_size over them wide",
+    )
+    ngram_rows: Whole = Field(default=0, ge=0, description="rows of all those tables together")
+    initial_state: bool = Field(
+        default=False, description="a learned vector, with which a stack that is run several times starts"
+    )
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
+    lm_head_scale: bool = Field(default=False, description="a learned scale of each logit")
     norm: NormSpec = NormSpec()
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
@@ -240,6 +269,36 @@ class Model(Spec):
         return self
 
     @model_validator(mode="after")
+    def _weights_exist(self) -> Model:
+        """A layer with the weights of an earlier one has one before it that holds them."""
+        if not any(layer.shared_weights for layer in self.layer_types.values()):
+            return self
+        held: list[set[tuple[str, tuple[int, ...]]]] = []
+        for name in self.layer_sequence:
+            layer = self.layer_types[name]
+            blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
+            weights = self._weights_of(blocks)
+            if layer.shared_weights:
+                own = {key for block in blocks for key in block.unshared.values()}
+                wanted = {weight for weight in weights if weight[0] not in own}
+                if self.hc_mult or not any(wanted <= one for one in held):
+                    msg = f"layer_types.{name}: shared_weights, but no layer before it has weights of those shapes"
+                    raise ValueError(msg)
+            held.append(weights)
+        return self
+
+    def _weights_of(self, blocks: Sequence[Block]) -> set[tuple[str, tuple[int, ...]]]:
+        """Keys and shapes of the weights of blocks."""
+        return {(one.key, one.shape) for block in blocks for one in block.checkpoint_weights(self.hidden_size)}
+
+    @model_validator(mode="after")
+    def _one_vector_of_logits(self) -> Model:
+        if self.lm_head_bias and self.lm_head_scale:
+            msg = "lm_head_scale and lm_head_bias exclude each other: give one"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
     def _roles_are_disjoint(self) -> Model:
         covered = _disjoint(self.quantization, {})
         if (bare := [name for name, layer in self.layer_types.items() if layer.unquantized]) and not covered:
@@ -249,6 +308,15 @@ class Model(Spec):
 
     @model_validator(mode="after")
     def _rows_have_a_width(self) -> Model:
+        if not self.embedding_norm_weight and (not self.embedding_norm or self.norm.bias):
+            msg = "embedding_norm_weight: false wants embedding_norm: true, and norms without biases"
+            raise ValueError(msg)
+        if bool(self.ngram_embedders) != bool(self.ngram_rows):
+            msg = "ngram_embedders and ngram_rows make n-gram embeddings together: give both, or neither"
+            raise ValueError(msg)
+        if self.ngram_embedders and self.hidden_size % self.ngram_embedders:
+            msg = f"ngram_embedders ({self.ngram_embedders}) must divide hidden_size ({self.hidden_size})"
+            raise ValueError(msg)
         if self.vocab_size_per_layer_input is not None and not self.hidden_size_per_layer_input:
             msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
             raise ValueError(msg)
@@ -274,6 +342,11 @@ class Model(Spec):
         """Rows and width (elements) of the table with an embedding for every layer; a width of 0: there is none."""
         rows = self.vocab_size if self.vocab_size_per_layer_input is None else self.vocab_size_per_layer_input
         return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
+
+    @property
+    def ngram_width(self) -> int:
+        """Elements of a row of an n-gram table; 0 without them."""
+        return self.hidden_size // self.ngram_embedders if self.ngram_embedders else 0
 
     @property
     def stream_width(self) -> int:

@@ -141,14 +141,20 @@ class _Builder:
         graph |= {f"embedding/{name}": (op, 1) for name, op in self._summed(model.embedding_width).items()}
         if model.word_embed_proj_dim is not None:
             graph["project_in"] = (self._projection(self.stream_tokens, model.hidden_size, model.embedding_width), 1)
+        if model.ngram_embedders:
+            graph |= {f"ngram_embedding{name}": (op, 1) for name, op in self._ngrams().items()}
         if model.learned_positions:
             table = Embedding(
                 tokens=self.stream_tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes
             )
             graph["position_embedding"] = (table, 1)
             graph["position_add"] = (self._add(), 1)
+        if model.initial_state:
+            vector = Embedding(tokens=1, width=model.hidden_size, entries=1, dtypes=dtypes)
+            graph["initial_state"] = (vector, 1)
         if model.embedding_norm:
-            graph["embedding_norm"] = (self._norm(self.stream_tokens), 1)
+            norm = self._norm(self.stream_tokens)
+            graph["embedding_norm"] = (norm if model.embedding_norm_weight else replace(norm, weight=False), 1)
         if model.hidden_size_per_layer_input:
             graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
         if model.hc_mult is not None:
@@ -193,6 +199,26 @@ class _Builder:
         dtypes = self.precision.dtypes("embedding")
         return Embedding(tokens=ratio(self.tokens, self.tp), width=width, entries=ceil_div(entries, self.tp), dtypes=dtypes)
 
+    def _ngrams(self) -> dict[str, Operator]:
+        """Embeddings of the last tokens together: a row of each table, projected, and the mean of these and the token's own.
+
+        The tables are divided by rows, the projections are not. NB: the hashes, some integers per token, are not counted.
+
+        Source: Meituan 2026 (LongCat-Flash-Lite), arXiv:2601.21204, section 2, as vLLM has it.
+        """
+        model, tables, dtypes = self.model, self.model.ngram_embedders, self.precision.dtypes("embedding")
+        rows = Embedding(
+            tokens=ratio(self.tokens * tables, self.tp), width=model.ngram_width, entries=ceil_div(model.ngram_rows, self.tp),
+            dtypes=dtypes,
+        )  # fmt: skip
+        product = Gemm(m=self.stream_tokens, n=model.hidden_size, k=model.ngram_width, batch=tables, dtypes=dtypes)
+        return {
+            "": rows,
+            **{f"/{name}": op for name, op in self._summed(tables * model.ngram_width).items()},
+            "/projection": product,
+            "/mean": Add(elements=self.stream_tokens * model.hidden_size, terms=tables + 1, dtypes=self.vector),
+        }
+
     def _projection(self, rows: Expr, n: int, k: int) -> Gemm:
         """A product outside the blocks, which every tensor-parallel device makes for itself."""
         return Gemm(m=rows, n=n, k=k, dtypes=self.precision.dtypes("linear/projection"))
@@ -236,7 +262,7 @@ class _Builder:
                 m=positions,
                 n=ceil_div(model.vocab_size, self.tp),
                 k=model.embedding_width,
-                bias=model.lm_head_bias,
+                bias=model.lm_head_bias or model.lm_head_scale,  # a scale of each logit costs as much as a bias
                 borrowed=model.tie_word_embeddings and shares_device,
                 dtypes=self.precision.dtypes("lm_head"),
             ),
@@ -316,19 +342,55 @@ class _Builder:
                 operators[f"{path}/post_norm"] = self._norm(self.stream_tokens)
             if layer.norms == "post":
                 operators[f"{path}/add"] = self._add()
+            if layer.norms == "interpolated":
+                operators |= {f"{path}/{name}": operator for name, operator in self._interpolated().items()}
             operators |= after
         if layer.parallel:
             operators |= self._summed()  # one for the sum of both blocks
-        if altup is not None:
-            operators |= altup.after()
+        operators = self._of_a_pass(layer, operators | ({} if altup is None else altup.after()))
         if self.model.hidden_size_per_layer_input:
             operators |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return operators
 
+    def _interpolated(self) -> dict[str, Operator]:
+        """Stream and output, normed; the step from one to the other, a learned share of each element; the norm of the result.
+
+        Source: Loshchilov et al. 2024 (nGPT), arXiv:2410.01131, eq. 10 and 11, as vLLM has it in Dory.
+        """
+        plain = replace(self._norm(self.stream_tokens), weight=False, bias=False)
+        return {
+            "post_norm": plain,
+            "stream_norm": plain,
+            "interpolation_norm": replace(self._norm(self.stream_tokens, adds=1), weight=True, bias=False),
+        }
+
+    def _of_a_pass(self, layer: LayerType, operators: dict[str, Operator]) -> dict[str, Operator]:
+        """A layer's operators, with what starts or ends a pass of layers that are run several times.
+
+        Weights that an earlier pass holds are borrowed, but for what a block has of its own in each.
+        """
+        operators = {**self._enters(layer), **operators}
+        if layer.loop_norm:
+            operators["loop/post_norm"] = self._norm(self.stream_tokens)
+        if not layer.shared_weights:
+            return operators
+        blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
+        own = {f"{block.path}/{name}" for block in blocks for name in block.unshared}
+        return {path: op if path in own else op.borrowing() for path, op in operators.items()}
+
+    def _enters(self, layer: LayerType) -> dict[str, Operator]:
+        """What starts a pass of layers that are run several times: another stream is added, and the sum may be normed."""
+        if layer.loop_input == "none":
+            return {}
+        added: dict[str, Operator] = {"loop/add": self._add()}
+        return added if layer.loop_input == "add" else {**added, "loop/norm": self._norm(self.stream_tokens)}
+
     def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
         """The norm in front of a block, with the addition that is fused with it."""
         if not layer.parallel:
-            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.stream_tokens, adds=adds)}
+            return (
+                {} if layer.norms in ("post", "interpolated") else {f"{path}/norm": self._norm(self.stream_tokens, adds=adds)}
+            )
         if position == 0:
             return {"norm": self._norm(self.stream_tokens, adds=blocks)}
         return {f"{path}/norm": self._norm(self.stream_tokens)} if layer.parallel_norms == blocks else {}

@@ -74,6 +74,9 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
     if deployment.pipeline_parallel_size > 1 and any(mixer.reads_earlier_cache for mixer in model.mixers):
         msg = f"layers of {model.name} read an earlier layer's cache, maybe another stage's: use pipeline-parallel size 1"
         raise InputError(msg)
+    if deployment.pipeline_parallel_size > 1 and any(layer.shared_weights for layer in model.layer_types.values()):
+        msg = f"layers of {model.name} run several times, and with the weights of another stage: use pipeline-parallel size 1"
+        raise InputError(msg)
     blocks = model.blocks
     if bad := next((problem for block in blocks if (problem := _tensor_problem(block, tp))), None):
         limit = max(

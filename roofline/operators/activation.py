@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.cost import Cost
@@ -39,6 +39,8 @@ class Activation(Operator):
     gated: bool = True
     spread: Expr = 1
     learned: int = 0
+    borrowed: bool = False
+    """The learned scalars are another operator's: read here, held there."""
 
     def cost(self) -> Cost:
         """4 FLOP per element, one more per gated element; inputs read and output written once."""
@@ -53,5 +55,9 @@ class Activation(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """Learned scalars of the function, in elements."""
-        return self.learned
+        """Learned scalars of the function, in elements; 0 if they are borrowed."""
+        return 0 if self.borrowed else self.learned
+
+    def borrowing(self) -> Operator:
+        """The operator with scalars that another one holds: read here, held there."""
+        return replace(self, borrowed=True) if self.learned else self

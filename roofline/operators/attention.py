@@ -160,7 +160,9 @@ class Attention(Operator):
 
     Softmax is 5 vector FLOP per pair and head (scale, maximum, subtract, exponential, sum), and one division per output.
     `eager` writes and reads the whole matrix of scores between the three kernels (QK^T, softmax, PV).
-    NB: soft-capping of scores and the sinks' one extra term per row are not counted.
+    NB: soft-capping of scores and the sinks' one extra term per row are not counted. Sinks that are keys and values
+    (`sink_tokens`) are: every query meets them. They are read as weights, once for all sequences, though vLLM has a copy of
+    them in the first blocks of its cache.
 
     >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8).cost()
     ... # 2*(8+8)*4 pairs*4 heads; 2 B*(8 in + 8 out)*4 heads; 2 B*4 keys*2 heads*(8+8)
@@ -168,6 +170,9 @@ class Attention(Operator):
     >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8, key_ranks=2).cost()
     ... # half of the pairs and keys; 4 heads have a number of 4 B more to write
     Cost(matrix_flops=256, vector_flops=72, activation_bytes=144, kv_read_bytes=128)
+    >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8, sink_tokens=2).cost()
+    ... # 2 keys more: 2*(8+8)*6 pairs*4 heads; 2 B*2 sinks*2 heads*(8+8) of weights
+    Cost(matrix_flops=768, vector_flops=152, weight_bytes=128, activation_bytes=128, kv_read_bytes=256)
 
     Sources: Vaswani et al. 2017, arXiv:1706.03762, eq. 1; Ainslie et al. 2023 (GQA), arXiv:2305.13245; Dao et al. 2022
     (fused, reads Q, K, V once), arXiv:2205.14135; Kwon et al. 2023 (paged attention), arXiv:2309.06180, section 4.1;
@@ -192,6 +197,12 @@ class Attention(Operator):
     mask: Mask = "causal"
     eager: bool = False
     sinks: bool = False
+    sink_tokens: Expr | None = None
+    """Learned keys and values that every query sees beside the sequence's, whatever the window; None: none."""
+    sink_values: bool = True
+    """Whether the values of these are learned; else they are 0."""
+    borrowed: bool = False
+    """The learned keys and values are another segment's: seen here, read and held there."""
     query_ranks: Expr | None = None
     key_ranks: Expr | None = None
     decode: bool = False
@@ -223,6 +234,8 @@ class Attention(Operator):
         seen = pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
         keys = keys_read(self.new, self.cached, self.window, chunked=chunked)
         shared = shared_prefix_in_window(self.shared_prefix, self.cached, self.window, chunked=chunked)
+        if self.sink_tokens is not None:
+            seen = seen + self.new * self.sink_tokens
         new = per_rank(self.new, self.query_ranks)
         seen = per_rank(per_rank(seen, self.query_ranks), self.key_ranks)
         stored = self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes
@@ -239,7 +252,7 @@ class Attention(Operator):
 
     def factored(self) -> tuple[Operator, Expr]:
         """Attention of one sequence and the batch; itself and 1 where sequences share a prefix or sinks."""
-        if self.sinks or not (isinstance(self.shared_prefix, int) and self.shared_prefix == 0):
+        if self.sinks or self.sink_tokens is not None or not (isinstance(self.shared_prefix, int) and self.shared_prefix == 0):
             return self, 1
         return replace(self, batch=1), self.batch
 
@@ -257,5 +270,9 @@ class Attention(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """Learned sinks, one per query head, where the model has them (gpt-oss); else 0."""
+        """Learned sinks: one per query head (gpt-oss), or keys and values of each KV head (openPangu); else 0."""
+        if self.sink_tokens is not None:
+            d_v = self.head_dim if self.v_head_dim is None else self.v_head_dim
+            width = self.head_dim + (d_v if self.sink_values else 0)
+            return 0 if self.borrowed else self.sink_tokens * self.n_kv_heads * width
         return self.n_heads if self.sinks else 0

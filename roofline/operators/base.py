@@ -94,6 +94,17 @@ class Operator:
         """
         return self
 
+    def borrowing(self) -> Operator:
+        """The operator with weights that another one holds: read here, held there. Itself, if it has no weights.
+
+        Raises:
+            TypeError: it has weights, and its class does not know how to borrow them.
+        """
+        if isinstance(self.parameters, int) and self.parameters == 0:
+            return self
+        msg = f"{self.kind} cannot borrow its weights from another operator"
+        raise TypeError(msg)
+
     @property
     def parameters(self) -> Expr:
         """Parameters that the operator holds on this device, in elements. Borrowed weights are read, not held."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.cost import Cost
@@ -51,6 +51,10 @@ class Gemm(Operator):
             weight_bytes=self._weight_bytes(),
             activation_bytes=self.batch * (self.m * self.k + self.m * self.n) * self.dtypes.activation.bytes,
         )
+
+    def borrowing(self) -> Operator:
+        """The operator with weights that another one holds: read here, held there."""
+        return replace(self, borrowed=True)
 
     @property
     def parameters(self) -> Expr:

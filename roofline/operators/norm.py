@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from roofline.cost import Cost
@@ -45,6 +45,8 @@ class Norm(Operator):
     weight: bool = True
     """Whether there is a weight at all (an L2 norm of queries and keys has none)."""
     gated: bool = False
+    borrowed: bool = False
+    """The weights are another operator's: read here, held there."""
     # Vectors that share one weight (the heads of a qk-norm) are rows; weights of their own (a norm over all heads) are width.
 
     def cost(self) -> Cost:
@@ -54,11 +56,18 @@ class Norm(Operator):
         each = (4 if self.function == "rmsnorm" else 7) - (0 if self.weight else 1) + (5 if self.gated else 0)
         return Cost(
             vector_flops=elements * (each + self.adds),
-            weight_bytes=self.parameters * self.dtypes.weight.bytes,
+            weight_bytes=self._weights() * self.dtypes.weight.bytes,
             activation_bytes=tensors * elements * self.dtypes.activation.bytes,
         )
 
     @property
     def parameters(self) -> Expr:
-        """One weight per element of the width, and one bias, where the norm has them."""
+        """One weight per element of the width, and one bias, where the norm has them; 0 if they are borrowed."""
+        return 0 if self.borrowed else self._weights()
+
+    def borrowing(self) -> Operator:
+        """The operator with weights that another one holds: read here, held there."""
+        return replace(self, borrowed=True) if self.weight or self.bias else self
+
+    def _weights(self) -> Expr:
         return self.width * (self.weight + self.bias)

@@ -121,6 +121,8 @@ def offload(
     if card.deployment.devices > 1:
         raise InputError("--n-gpu-layers is of one GPU: leave out parallel sizes")
     processor = prepare(card.model, host, **{name: value for name, value in options.items() if name != "assume"})
+    if any(layer.shared_weights for layer in card.model.layer_types.values()):
+        raise InputError(f"--n-gpu-layers divides layers, and those of {card.model.name} run several times: leave it out")
     sequence = card.model.layer_sequence
     start = min(max(len(sequence) + 1 - n_gpu_layers, 0), len(sequence))
     below = Stage(0, tuple(Counter(sequence[:start]).items()), first=True, last=n_gpu_layers == 0)

@@ -20,9 +20,10 @@ TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv
 # The part that a path belongs to, inside a layer and outside; the first pattern that fits.
 _PART_PATTERNS = (
     (r"(.*/)?hc_\w+|hc_\w+/.*", "hyper-connections"),
-    (r"(\w+/)?(post_)?norm|final_norm", "norms"),
-    (r"(position_)?embedding|project_in|embedding_norm", "embedding"),
+    (r"(\w+/)?((post|interpolation)_)?norm|final_norm", "norms"),
+    (r"(position_)?embedding|project_in|embedding_norm|initial_state", "embedding"),
     (r"per_layer_(embedding|input)(/.*)?", "per-layer inputs"),
+    (r"ngram_embedding(/.*)?", "n-gram embeddings"),
     (r"lm_head|project_out", "lm_head"),
 )
 
@@ -32,8 +33,7 @@ class Parameters:
     """Numbers of parameters of the language model alone.
 
     `active` leaves out the routed experts that a token does not use; `embedding` is the input tables (tokens, learned
-    positions,
-    embeddings of the layers); `apart` lists what is not counted in `total`.
+    positions, embeddings of the layers and of n-grams); `apart` lists what is not counted in `total`.
     """
 
     total: int
@@ -53,6 +53,7 @@ def count_parameters(model: Model) -> Parameters:
     )
     rows, width = model.per_layer_embedding
     embedding = model.vocab_size * model.embedding_width + model.learned_positions * model.hidden_size + rows * width
+    embedding += model.ngram_rows * model.ngram_width
     return Parameters(total, total - idle, embedding, dict(model.apart))
 
 

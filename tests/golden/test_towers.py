@@ -76,6 +76,11 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "mistral3": ("mistral3", _PIXTRAL, {"spatial_merge_size": 3, "multimodal_projector_bias": True}),
     "qwen2_vl": ("qwen2_vl", {**_QWEN, "embed_dim": 96, "hidden_size": 160, "mlp_ratio": 3}, {}),
     "qwen2_5_vl": ("qwen2_5_vl", {**_QWEN, "hidden_size": 96, "intermediate_size": 200, "out_hidden_size": 160}, {}),
+    "hyperclovax_vision_v2": (
+        "hyperclovax_vision_v2",
+        {**_QWEN, "model_type": "qwen2_5_vl", "hidden_size": 96, "intermediate_size": 200, "out_hidden_size": 160},
+        {},
+    ),
     "qwen3_vl": ("qwen3_vl", {**_QWEN3, "deepstack_visual_indexes": [1, 2]}, {}),
     "qwen3_vl_moe": ("qwen3_vl_moe", {**_QWEN3, "deepstack_visual_indexes": [0]}, {}),
     "qwen3_5": ("qwen3_5", _QWEN3, {}),

@@ -118,6 +118,7 @@ WRAPPERS: tuple[Wrapper, ...] = (
     _known("granite_speech", "GraniteSpeechForConditionalGeneration"),
     _known("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration"),
     _remote("h2ovl_chat", "H2OVLChatModel", file="h2ovl"),
+    _known("hyperclovax_vision_v2", "HCXVisionV2ForCausalLM", "HyperCLOVAXVisionV2ForConditionalGeneration"),
     _known("idefics3", "Idefics3ForConditionalGeneration"),
     _known("internvl", "InternVLForConditionalGeneration"),
     _remote("internvl_chat", "InternVLChatModel", file="internvl"),
@@ -154,6 +155,7 @@ WRAPPERS: tuple[Wrapper, ...] = (
     _known("molmo2", "Molmo2ForConditionalGeneration"),
     _remote("moss_audio", "MossAudioModel", file="moss_audio"),
     _known("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration"),
+    _known("muse_glimmer", "MuseGlimmerForConditionalGeneration"),
     _known(
         "nemotron_h_omni", "NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3",
         "NemotronH_Omni_Reasoning_V3", types=("NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3",

@@ -405,6 +405,18 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
         {"router": "mlp.router.gate",
          **_all("mlp.shared_mlp.", shared_gate="gate_proj", shared_up="up_proj", shared_down="down_proj")},
     ),
+    "beam": (
+        {"attention.q_gate": "self_attn.gate_proj", "attention.gate_bias": _bare("self_attn.gate_bias")},
+    ),
+    "muse_glimmer_text": ({"attention.q_gate": "self_attn.gate_proj"},),
+    "nemotron_h_puzzle": (_NEMOTRON_H,),
+    "domynedge": (
+        {**_all("attention.", attention_q="q_proj", attention_k="k_proj", attention_v="v_proj", attention_o="o_proj"),
+         "attention.k_norm": "attention.k_norm",
+         **_all("feedforward.", mlp_gate="gate_proj", mlp_up="up_proj", mlp_down="down_proj"),
+         "norm.both.before_mixer": "pre_attention_norm", "norm.both.after_mixer": "post_attention_norm",
+         "norm.both.before_mlp": "pre_feedforward_norm", "norm.both.after_mlp": "post_feedforward_norm"},
+    ),
     "hyperclovax": (
         {"norm.both.after_mixer": "post_norm1", "norm.both.before_mlp": "post_attention_layernorm",
          "norm.both.after_mlp": "post_norm2"},

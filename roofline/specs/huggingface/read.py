@@ -182,7 +182,9 @@ def _vision_tower(document: Document, hidden_size: int) -> Tower | None:
     """The vision tower of a multimodal config; None where its numbers are not known."""
     whole = Config(document, document.data)
     vision = Config(document, document.data.get("vision_config", {}), ("vision_config",))
-    model_type = document.data.get("model_type")
+    model_type, wrapper = document.data.get("model_type"), wrapper_of(document.data)
+    if wrapper is not None and model_type not in wrapper.model_types:
+        model_type = wrapper.name  # known by its class
     return tower(model_type, vision, whole, hidden_size) if isinstance(model_type, str) else None
 
 

@@ -81,6 +81,12 @@ def dtype(config: Config) -> Section:
         config.refuse(given, str(error))
 
 
+def of_class(config: Config, name: str) -> bool:
+    """Whether a config names a class among its `architectures`."""
+    classes = config.raw("architectures")
+    return isinstance(classes, list) and name in classes
+
+
 def layers_of(config: Config) -> int:
     """The number of layers, `num_hidden_layers`."""
     return int(config.whole("num_hidden_layers"))

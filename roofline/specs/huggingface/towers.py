@@ -276,6 +276,14 @@ def _qwen2_5_vl(sizes: _Sizes, *, grouped: bool = False) -> Tower:
     return Tower(_patches(vision, width, bias=False, frames=True) + vision.whole("depth") * layer, projector)
 
 
+def _hyperclovax(sizes: _Sizes) -> Tower:
+    """Qwen2.5-VL's tower, and a matrix from its width to that of the language model."""
+    sizes.vision.choice("model_type", of=("qwen2_5_vl", "qwen2_5_vl_vision"), default="qwen2_5_vl")
+    within = _qwen2_5_vl(sizes)
+    projector = within.projector + _linear(sizes.vision.whole("out_hidden_size"), sizes.hidden_size)
+    return Tower(within.encoder, projector)
+
+
 def _qwen3_vl(sizes: _Sizes) -> Tower:
     vision = sizes.vision
     width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
@@ -473,6 +481,7 @@ _TOWERS: Mapping[str, Callable[[_Sizes], Tower]] = {
     "qwen2_5_vl": _qwen2_5_vl,
     "exaone4_5": lambda sizes: _qwen2_5_vl(sizes, grouped=True),
     "lfm2_vl": _lfm2_vl,
+    "hyperclovax_vision_v2": _hyperclovax,
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen3_vl),
     **dict.fromkeys(("glm4v", "glm4v_moe"), _glm4v),
     "llama4": _llama4,

@@ -272,6 +272,7 @@ def _layers(network: Any) -> Any:
     torch, _ = _libraries()
     config = network.config.get_text_config()
     wanted = getattr(config, "num_layers", config.num_hidden_layers)  # LongCat's hold two of the layers that have a cache each
+    wanted = getattr(config, "num_layers_per_stack", wanted)  # HRM's are run several times, with a cache each
     lists = [
         (name.count("."), module)
         for name, module in network.named_modules()

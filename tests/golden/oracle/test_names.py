@@ -67,7 +67,8 @@ CONFIGS: dict[str, Config] = {
 }  # fmt: skip
 # Language models that have no class of their own, or tensors of another sense among them.
 _INSIDE_ANOTHER = {
-    "cosmos3_edge_text", "deepseek_ocr2_text", "ernie4_5_vl_moe_text", "glm_ocr_text", "mllama_text_model", "molmo",
+    "cosmos3_edge_text", "deepseek_ocr2_text", "domynedge", "muse_glimmer_text", "nemotron_h_puzzle",
+    "ernie4_5_vl_moe_text", "glm_ocr_text", "mllama_text_model", "molmo",
     "molmo2_text",
 }  # fmt: skip
 # Stored, and no parameters: corrections of routers, scales that are 1, tables that are made anew.

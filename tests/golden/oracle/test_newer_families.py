@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden.oracle.machinery import assert_same, counted_by_transformers, counted_by_us
+from golden.oracle.machinery import assert_same, counted_by_transformers, counted_by_us, read_config
 
 Config = dict[str, Any]
 
@@ -58,6 +58,11 @@ def _bases() -> dict[str, Config]:
         "laguna": {
             **BASE, **WIDE, **EXPERTS, **WINDOW, "shared_expert_intermediate_size": 56,
             "layer_types": [FULL, SLIDE, SLIDE, FULL, SLIDE], "num_attention_heads_per_layer": [6, 8, 8, 6, 8],
+        },
+        "beam": {
+            **BASE, **WIDE, **EXPERTS, **WINDOW, "layer_types": [SLIDE, FULL, SLIDE, SLIDE, FULL], "n_group": 4,
+            "topk_group": 2, "mlp_layer_types": ["dense", *["sparse"] * 4], "attention_bias": False,
+            "rope_parameters": {SLIDE: {"rope_type": "default", "rope_theta": 1e4}, FULL: None},
         },
         "mellum": {**BASE, **WIDE, **EXPERTS, **WINDOW, "layer_types": [FULL, SLIDE, SLIDE, FULL, SLIDE]},
         "cohere2_moe": {
@@ -115,6 +120,7 @@ CHANGES: dict[str, tuple[Config, ...]] = {
     ),
     "afmoe": ({"num_dense_layers": 2, "num_shared_experts": 1}, {"layer_types": [FULL, SLIDE] * 2 + [FULL]}),
     "laguna": ({"gating": "per-element"}, BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["sparse"]}),
+    "beam": ({"n_group": 2, "mlp_layer_types": ["sparse"] * 5}, {"layer_types": [FULL] * 5}, {"layer_types": [SLIDE] * 5}),
     "mellum": (BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]}),
     "cohere2_moe": (
         {"num_shared_experts": 2}, {"rms_norm_eps": 1e-5, "tie_word_embeddings": True},
@@ -182,6 +188,46 @@ def test_longcat(change: Config) -> None:
     assert [sum(pair) for pair in zip(ours[::2], ours[1::2], strict=True)] == counted_by_transformers(
         config, device="cpu", with_steps=False
     ).layers
+
+
+HRM: Config = {
+    **{key: value for key, value in BASE.items() if key != "num_key_value_heads"}, **WIDE, "model_type": "hrm_text",
+    "num_hidden_layers": 3, "H_cycles": 2, "L_cycles": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {}, {"H_cycles": 1, "L_cycles": 1, "attention_bias": True, "mlp_bias": True}, {"H_cycles": 3, "L_cycles": 2},
+        {"num_hidden_layers": 24, "num_layers_per_stack": 3, "prefix_lm": False, "tie_word_embeddings": True},
+    ],
+)  # fmt: skip
+def test_hrm_text(change: Config) -> None:
+    """Parameters once, cache and FLOP of each run through the two stacks."""
+    config = {**HRM, **change}
+    assert_same(config, leave_out={"layers": "those of one stack stand in the class, those of all runs here"})
+    runs = config["H_cycles"] * (config["L_cycles"] + 1)
+    assert len(counted_by_us(config).cache) == 3 * runs
+    each = counted_by_transformers(config, with_steps=False).layers
+    assert [size for size in counted_by_us(config).layers if size] == each * 2
+
+
+GLIMMER: Config = {**BASE, **WIDE, **WINDOW, "model_type": "muse_glimmer_text", "attention_bias": False}
+GLIMMER_TOWER = {"hidden_size": 32, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"num_hidden_layers": 4}, {"layer_types": [SLIDE, FULL, SLIDE, SLIDE, FULL], "layer_rope_theta": [0, 1e4, 0, 1e4, 0]}],
+)
+def test_muse_glimmer(change: Config) -> None:
+    """The class is of the language model with its tower, which is not compared."""
+    config = {"model_type": "muse_glimmer", "vision_config": GLIMMER_TOWER, "text_config": {**GLIMMER, **change}}
+    assert_same(config, model_type="muse_glimmer")
+    turned = [layer.mixer.rotary_dim != 0 for layer in read_config(config).layer_types.values()]
+    assert any(turned)
+    assert not all(turned)
 
 
 def test_zero_experts() -> None:

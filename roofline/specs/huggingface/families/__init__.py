@@ -12,8 +12,16 @@ from roofline.specs.huggingface.families.afmoe import afmoe, laguna
 from roofline.specs.huggingface.families.apertus import apertus
 from roofline.specs.huggingface.families.aria import aria
 from roofline.specs.huggingface.families.baichuan import baichuan
-from roofline.specs.huggingface.families.bailing import bailing_hybrid, bailing_moe, pangu_ultra_moe, param2moe, sarvam_mla
+from roofline.specs.huggingface.families.bailing import (
+    bailing_hybrid,
+    bailing_moe,
+    pangu_pro_moe_v2,
+    pangu_ultra_moe,
+    param2moe,
+    sarvam_mla,
+)
 from roofline.specs.huggingface.families.base import Family
+from roofline.specs.huggingface.families.beam import beam
 from roofline.specs.huggingface.families.bloom import bloom
 from roofline.specs.huggingface.families.cohere import cohere, cohere2, cohere2_moe
 from roofline.specs.huggingface.families.cosmos3 import cosmos3_edge
@@ -30,6 +38,7 @@ from roofline.specs.huggingface.families.deepseek import (
     youtu,
 )
 from roofline.specs.huggingface.families.deepseek_v4 import deepseek_v4
+from roofline.specs.huggingface.families.domyn import domyn_edge
 from roofline.specs.huggingface.families.dots1 import dots1
 from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe, ernie4_5_vl_moe
 from roofline.specs.huggingface.families.exaone4 import exaone, exaone4, exaone_moe, kolibri1
@@ -87,6 +96,7 @@ from roofline.specs.huggingface.families.llama import (
 )
 from roofline.specs.huggingface.families.llama4 import llama4
 from roofline.specs.huggingface.families.longcat import longcat_flash
+from roofline.specs.huggingface.families.looped import dory, hrm_text, iquest_loopcoder
 from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
 from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
 from roofline.specs.huggingface.families.minimax import minimax, minimax_m2, minimax_m3
@@ -94,7 +104,8 @@ from roofline.specs.huggingface.families.mistral import ministral, mistral, mixt
 from roofline.specs.huggingface.families.mllama import mllama
 from roofline.specs.huggingface.families.molmo import molmo, molmo2
 from roofline.specs.huggingface.families.mpt import mpt
-from roofline.specs.huggingface.families.nemotron import nemotron, nemotron_h, nemotron_nas
+from roofline.specs.huggingface.families.muse_glimmer import muse_glimmer
+from roofline.specs.huggingface.families.nemotron import nemotron, nemotron_h, nemotron_h_puzzle, nemotron_nas
 from roofline.specs.huggingface.families.olmo import flex_olmo, olmo, olmo2, olmo3, olmo_hybrid, olmoe
 from roofline.specs.huggingface.families.opt import opt
 from roofline.specs.huggingface.families.phi import phi, phi3, phimoe
@@ -114,18 +125,19 @@ from roofline.specs.huggingface.families.step3p5 import step3, step3p5
 FAMILIES: Registry[Family] = Registry(
     "family",
     (
-        afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bailing_moe, bamba, bitnet, bloom, chatglm, cohere,
+        afmoe, apertus, arcee, aria, axk1, baichuan, bailing_hybrid, bailing_moe, bamba, beam, bitnet, bloom, chatglm, cohere,
         cohere2, cohere2_moe, cosmos3_edge, cwm, dbrx, deepseek, deepseek_ocr2, deepseek_v2, deepseek_v3, deepseek_v32,
-        deepseek_v4, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon, falcon_h1,
+        deepseek_v4, domyn_edge, dory, dots1, ernie4_5, ernie4_5_moe, ernie4_5_vl_moe, exaone, exaone4, exaone_moe, falcon,
+        falcon_h1,
         falcon_mamba, flex_olmo, flint, gemma, gemma2, gemma3, gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v,
         glm4v_moe, glm5_next, glm_moe_dsa, glm_ocr, gpt2, gpt_bigcode, gpt_neo, gpt_neox, gpt_oss, gptj, granite, granite_swa,
-        granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hunyuan_dense, hunyuan_moe, hy_v3, hy_v4,
-        hyperclovax, internlm, internlm2, internlm3, jais2, jamba, kimi_linear, kolibri1, laguna, lfm2, lfm2_moe, lfm3,
-        llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3, minimax, minimax_m2,
-        minimax_m3,
-        ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, nemotron, nemotron_h, nemotron_nas, olmo,
-        olmo2, olmo3, olmo_hybrid, olmoe, opt, orion, pangu_embedded, pangu_ultra_moe, param2moe, phi, phi3, phi3small,
-        phi4flash, phimoe, plamo3, qwen, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
+        granitemoe, granitemoe_swa, granitemoehybrid, granitemoeshared, helium, hrm_text, hunyuan_dense, hunyuan_moe, hy_v3,
+        hy_v4, hyperclovax, internlm, internlm2, internlm3, iquest_loopcoder, jais2, jamba, kimi_linear, kolibri1, laguna,
+        lfm2, lfm2_moe, lfm3, llama, llama4, longcat_flash, mamba, mamba2, mellum, mimo, mimo_v2_flash, minicpm, minicpm3,
+        minimax, minimax_m2, minimax_m3, ministral, mistral, mistral4, mixtral, mllama, molmo, molmo2, mpt, muse_glimmer,
+        nemotron, nemotron_h, nemotron_h_puzzle, nemotron_nas, olmo, olmo2, olmo3, olmo_hybrid, olmoe, opt, orion,
+        pangu_embedded, pangu_pro_moe_v2, pangu_ultra_moe, param2moe, phi, phi3, phi3small, phi4flash, phimoe, plamo3, qwen,
+        qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, qwen3_5_moe, qwen3_moe, qwen3_next,
         qwen3_vl, qwen3_vl_moe, rnj1, sarvam_mla, seed_oss, smollm3, solar, solar_open, stablelm, starcoder2, step1,
         step3, step3p5, telechat2, teleflm, vaultgemma, youtu, zamba2,
     ),

@@ -4,16 +4,18 @@ Sarvam and Param 2 have the first, under keys of the same names; the larger Sarv
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
-from roofline.specs.huggingface.draft import Draft, Section
+from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.layer_types import (
     DENSE,
     FULL,
     LINEAR,
+    SLIDING,
     SPARSE,
     attention_kinds,
     by_kind_and_block,
     dense_block,
+    layer_names,
     listed_blocks,
     sparse_after,
 )
@@ -27,25 +29,27 @@ from roofline.specs.huggingface.sections import (
     model_keys,
     moe,
     mtp,
+    of_class,
     rotary,
+    width_of_head,
     without_absent,
 )
 
 
 @family(
     "bailing_hybrid",
-    architectures=("BailingHybridForCausalLM", "BailingMoeV3ForCausalLM"),
+    architectures=("BailingHybridForCausalLM", "BailingMoeV3ForCausalLM", "BailingMoeV2_5ForCausalLM"),
     source=transformers("bailing_hybrid"),
 )
 def bailing_hybrid(config: Config) -> Draft:
-    """Reads `bailing_hybrid` configs (V3; V2.5, of the same model_type, is refused).
+    """Reads `bailing_hybrid` configs: V3, and V2.5, which has the same model_type and another class.
 
     `layer_group_size` layers end with one of latent attention, which has a gate a head.
     """
+    if of_class(config, "BailingMoeV2_5ForCausalLM"):
+        return _with_lightning_attention(config)
     count = layers_of(config)
     every = config.whole("layer_group_size", default=6)
-    if "BailingMoeV2_5ForCausalLM" in config.raw("architectures", default=[]):
-        config.refuse("architectures", "Ling and Ring 2.5 have another linear attention (Lightning), which is not understood")
     kinds = attention_kinds(config, count, (FULL, LINEAR), lambda index: LINEAR if (index + 1) % every else FULL)
     blocks = listed_blocks(config, count, lambda: sparse_after(config, count))
     config.harmless("first_k_dense_replace", "kda_safe_gate", "moe_renormalize", "kda_lower_bound", "q_lora_rank")
@@ -75,6 +79,58 @@ def bailing_hybrid(config: Config) -> Draft:
         layers,
         model_keys(config, positions=config.whole("max_position_embeddings", "model_max_length"), **correction_biases(layers)),
     )
+
+
+def _with_lightning_attention(config: Config) -> Draft:
+    """Ling and Ring 2.5: Lightning Attention with norms and rotation, latent attention without a gate.
+
+    Source: https://github.com/vllm-project/vllm/blob/v0.33.0/vllm/model_executor/models/bailing_moe_linear.py
+    """
+    count, every = layers_of(config), config.whole("layer_group_size")
+    if count % every:
+        config.refuse(
+            "layer_group_size", f"{every} does not divide the {count} layers: classes differ on what the last ones are"
+        )
+    kinds = [LINEAR if (index + 1) % every else FULL for index in range(count)]
+    into, biased = config.flag("use_qkv_bias", default=False), config.flag("use_bias", default=False)
+    if biased:
+        config.refuse("use_bias", "true: biases of experts are not understood")
+    config.harmless("group_norm_size", "norm_head", "norm_softmax", "router_dtype", "use_rmsnorm", "max_window_layers")
+    config.off("use_sliding_window", "linear_mode")
+    n_q = config.whole("num_attention_heads")
+    head_dim = width_of_head(config, n_q)
+    turned = rotary(config, head_dim).get("rotary_dim", head_dim)
+    if turned == head_dim and not config.has("partial_rotary_factor"):
+        config.note("partial_rotary_factor", 1, "absent: all of a head is rotated")
+    config.only("rotary_dim", turned, "partial_rotary_factor says otherwise")
+    silu = config.flag("use_linear_silu", "linear_silu", default=False)
+    linear = {
+        "kind": "lightning_attention",
+        "num_attention_heads": n_q,
+        "head_dim": head_dim,
+        "activation": silu,
+        "rotary_dim": turned if config.flag("linear_rope", default=True) else 0,
+        **({"chunk_size": config.whole("block")} if config.has("block") else {}),
+        **without_absent(qk_norm=config.flag("use_qk_norm", default=False, why="the default of the class"), qkv_bias=into),
+    }
+    if config.data.get("q_lora_rank") is None:
+        config.note("q_lora_rank", None, "absent: queries are not compressed")
+    latent = mla(config, biases=False, any_share=True, compressed_queries=config.data.get("q_lora_rank") is not None)
+    config.harmless("q_lora_rank", "moe_router_enable_expert_bias")
+    blocks = sparse_after(config, count)
+    experts, top_k = experts_of(config, ("num_experts",))
+    inner = config.whole("moe_intermediate_size")
+    shared = config.whole("moe_shared_expert_intermediate_size", default=inner)
+    shared *= config.whole("num_shared_experts", low=0)
+    for key in ("n_group", "topk_group"):
+        if not config.has(key):
+            config.note(key, None, "absent: experts of all groups can be chosen")
+    sparse = moe(experts, top_k, inner, shared_intermediate_size=shared, **_groups(config))
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    feeds = {DENSE: dense_block(config, blocks), SPARSE: sparse}
+    layers = by_kind_and_block(kinds, blocks, {FULL: latent, LINEAR: linear}, feeds)
+    corrected = config.flag("moe_router_enable_expert_bias", default=False)
+    return Draft(layers, model_keys(config, tie=False, **(correction_biases(layers) if corrected else {})))
 
 
 @family(
@@ -180,3 +236,62 @@ def pangu_ultra_moe(config: Config) -> Draft:
     layers = by_kind_and_block([FULL] * count, blocks, {FULL: mla(config)}, feeds, **norms)
     corrected = config.flag("router_enable_expert_bias", default=False)
     return Draft(layers, model_keys(config, tie=False, **(correction_biases(layers) if corrected else {})))
+
+
+@family(
+    "pangu_pro_moe_v2",
+    types=("PanguProMoEV2", "PanguProMoE", "pangu_pro_moe"),
+    architectures=("PanguProMoEV2ForCausalLM",),
+    source=vllm("openpangu"),
+)
+def pangu_pro_moe_v2(config: Config) -> Draft:
+    """Reads `pangu_pro_moe_v2` configs: a norm of keys alone, and sinks that are learned keys (and values) of each KV head.
+
+    `interleaved_sliding_window` is the window of all layers, or those of a period of them.
+    """
+    config.off("kv_lora_rank", "param_sink_scalar", "param_sink_of_head_dim", "mlp_bias", "attention_bias", "bias", "qkv_bias")
+    count = layers_of(config)
+    n_q, n_kv = config.whole("num_attention_heads"), config.whole("num_key_value_heads")
+    config.divides(("num_key_value_heads", n_kv), ("num_attention_heads", n_q))
+    turned, width = config.whole("qk_rope_dim"), config.whole("v_channels")
+    head_dim = turned + config.whole("qk_nope_dim")
+    config.only("head_dim", head_dim, "the class has heads of qk_nope_dim and qk_rope_dim elements")
+    sinks = config.whole("param_sink_number")
+    values = config.flag("param_sink_with_value", default=False, why="the default of the class")
+    attention = [
+        gqa(n_q, n_kv, head_dim, v_head_dim=width, rotary_dim=turned, sliding_window=window, qk_norm="key", sink_tokens=sinks)
+        | ({} if values else {"sink_values": False})
+        for window in _windows_in_turn(config, count)
+    ]
+    blocks = sparse_after(config, count)
+    experts, top_k = experts_of(config, ("n_routed_experts",))
+    inner = config.whole("moe_intermediate_size")
+    shared = inner * config.whole("n_shared_experts", low=0)
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    feeds = {DENSE: dense_block(config, blocks), SPARSE: moe(experts, top_k, inner, shared_intermediate_size=shared)}
+    norms = {"norms": "both"} if config.flag("sandwich_norm", default=False, why="the default of the class") else {}
+    kinds = [SLIDING if "sliding_window" in mixer else FULL for mixer in attention]
+    names = layer_names(kinds, blocks)
+    layers = [
+        Layer(name, mixer, feeds[block], dict(norms)) for name, mixer, block in zip(names, attention, blocks, strict=True)
+    ]
+    corrected = config.flag("router_enable_expert_bias", default=False)
+    return Draft(layers, model_keys(config, tie=False, **(correction_biases(layers) if corrected else {})))
+
+
+def _windows_in_turn(config: Config, count: int) -> list[int | None]:
+    """The window of each layer in tokens, None without one: one for all, or a period of them."""
+    given = config.raw("interleaved_sliding_window")
+    if given is None:
+        config.note("interleaved_sliding_window", None, "absent: every layer sees all of the context")
+        return [None] * count
+    period = given if isinstance(given, list) else [given]
+    if not period or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in period):
+        config.refuse("interleaved_sliding_window", "must be a number of tokens, or a list of them")
+    longest = config.whole("max_position_embeddings")
+    if max(period) >= longest:
+        config.note(
+            "interleaved_sliding_window", max(period), "over the longest context it cuts nothing: read as full attention"
+        )
+    reach = [period[index % len(period)] for index in range(count)]
+    return [window if window < longest else None for window in reach]

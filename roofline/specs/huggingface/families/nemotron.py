@@ -12,7 +12,7 @@ from typing import Any
 from roofline.errors import UnknownNameError
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers, vllm
 from roofline.specs.huggingface.families.gpt import LAYERNORM
 from roofline.specs.huggingface.sections import (
     correction_biases,
@@ -73,6 +73,41 @@ def nemotron_h(config: Config) -> Draft:
         Layer(kind, mixer=sections[kind]) if kind in ("mamba", "attention") else Layer(kind, mlp=sections[kind])
         for kind in kinds
     ]
+    return Draft(layers, model_keys(config, **state_dtype(config, "mamba_ssm_cache_dtype"), **correction_biases(layers)))
+
+
+@family("nemotron_h_puzzle", architectures=("NemotronHPuzzleForCausalLM",), source=vllm("nemotron_h"))
+def nemotron_h_puzzle(config: Config) -> Draft:
+    """Reads `nemotron_h_puzzle` configs: Nemotron-H whose `block_configs` say what each layer is, and its own sizes.
+
+    A key of a block holds for its layer; what it leaves out stands beside the list, once for all layers.
+    """
+    listed: Any = config.raw("block_configs")
+    if not isinstance(listed, list) or not listed or not all(isinstance(block, dict) for block in listed):
+        config.refuse("block_configs", "must be a list of objects, one for each layer")
+    config.off("sliding_window", "attention_bias")
+    config.harmless("partial_rotary_factor", "moe_shared_expert_overlap", "expand", "time_step_rank", "blockwise_members")
+    config.harmless("mtp_hybrid_override_pattern", "mtp_layers_block_type", "mtp_block_configs", "mtp_n_routed_experts")
+    mtp(config, "num_nextn_predict_layers")
+    kinds, layers = [], []
+    for index, data in enumerate(listed):
+        around = {key: value for key, value in config.data.items() if key != "block_configs"}
+        block = Config(config.document, data, (*config.place, "block_configs", index), around, lenient=config.lenient)
+        kind = _WORDS[block.choice("block_type", of=_WORDS)]
+        window = block.whole("sliding_window", default=None) if kind == "attention" else None
+        section = _READERS[kind](block) | ({} if window is None else {"sliding_window": window})
+        block.harmless("routed_scaling_factor", "n_group", "topk_group", "norm_topk_prob")
+        block.finish()
+        config.harmless(*block.requested)
+        config.readings += block.readings
+        kinds.append(kind)
+        layers.append(Layer(kind, **{"mixer" if kind in ("mamba", "attention") else "mlp": section}))
+    if any(config.has(key) for key in ("hybrid_override_pattern", "layers_block_type", "layer_types")):
+        if _kinds(config) != kinds:
+            config.needs("says other layers than block_configs", "hybrid_override_pattern")
+    elif config.whole("num_hidden_layers", default=len(kinds)) != len(kinds):
+        config.refuse("num_hidden_layers", f"is not the number of layers in block_configs ({len(kinds)})")
+    config.harmless(*(name for kind, names in _KEYS.items() if kind not in kinds for name in names))
     return Draft(layers, model_keys(config, **state_dtype(config, "mamba_ssm_cache_dtype"), **correction_biases(layers)))
 
 
