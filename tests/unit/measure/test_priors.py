@@ -13,6 +13,7 @@ import roofline
 from roofline.graph.build import build
 from roofline.measure import priors
 from roofline.measure.priors import Sample
+from roofline.predict.analyze import phase_of
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.kernels import kernels
@@ -110,8 +111,8 @@ def test_estimates_without_measurements_stay_below_three_bounds(model: str) -> N
     looked = 0
     for name in ids("hardware"):
         for batch, length in ((1, 1024), (8, 1024), (64, 2048), (1, 8192)):
-            result = roofline.analyze(model, name, batch=batch, input_len=length, ignore_capacity=True)
-            for phase in result.phases:
+            request = prepare(model, name, batch=batch, input_len=length, ignore_capacity=True)
+            for phase in (phase_of(request, *step) for step in request.workload.steps):  # as in `analyze`
                 if phase.estimate_basis == "prior":
                     assert phase.time.estimate is not None
                     assert phase.time.bound is not None
