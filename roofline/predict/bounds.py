@@ -33,10 +33,8 @@ class Times:
     @property
     def bound(self) -> Expr:
         """Return the seconds with perfect overlap: the longest of the four."""
-        longest, others = self.memory, (self.matrix, self.vector, self.link)
-        if type(longest) is float and all(type(seconds) is float for seconds in others):
-            return max(longest, *others)
-        for seconds in others:
+        longest = self.memory
+        for seconds in (self.matrix, self.vector, self.link):
             if not (isinstance(seconds, float) and seconds == 0):
                 longest = maximum(longest, seconds)
         return longest

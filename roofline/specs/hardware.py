@@ -220,7 +220,10 @@ class Hardware:
     @property
     def peaks(self) -> dict[str, float]:
         """Dense peak of the matrix units of one device in FLOP/s, by dtype; overrides applied."""
-        return {dtype: self.peak(dtype) for dtype in self.accelerator.peak_flops}
+        scale = self.overrides.get("peak_scale", 1)
+        return {
+            dtype: self.overrides.get("peak_flops", rate.value) * scale for dtype, rate in self.accelerator.peak_flops.items()
+        }
 
     def peak(self, dtype: str) -> float:
         """Dense peak of the matrix units of one device in FLOP/s.
@@ -228,10 +231,9 @@ class Hardware:
         Raises:
             UnknownNameError: the matrix units do not multiply this dtype.
         """
-        rates = self.accelerator.peak_flops
-        if dtype not in rates:
-            raise UnknownNameError(f"matrix dtype of {self.accelerator.name}", dtype, rates)
-        return self.overrides.get("peak_flops", rates[dtype].value) * self.overrides.get("peak_scale", 1)
+        if dtype not in self.accelerator.peak_flops:
+            raise UnknownNameError(f"matrix dtype of {self.accelerator.name}", dtype, self.accelerator.peak_flops)
+        return self.peaks[dtype]
 
     @property
     def vector_peak(self) -> float | None:
