@@ -99,7 +99,7 @@ def of_steps(request: ResolvedRequest) -> Analysis:
     """Analyse the steps of a resolved request: as `run`, but without `Analysis.request`, which takes as long as all else."""
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
-    phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
+    phases = tuple(phase_of(request, name, step, timed=show_times) for name, step in request.workload.steps)
     encoder = _encoder(request, timed=show_times) if request.workload.images else None
     assumptions = (*request.assumptions, *estimate_notes(request, [step for _, step in request.workload.steps]))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
@@ -273,7 +273,15 @@ def _most_sequences(request: ResolvedRequest) -> int:
     return UNLIMITED if limit is None else limit * request.deployment.data_parallel_size
 
 
-def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool) -> Phase:
+def phase_of(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool = True) -> Phase:
+    """Return one of `Analysis.phases`, without the rest of an analysis.
+
+    Args:
+        request: the model on its deployment.
+        name: of the step.
+        step: segments with counts of the whole deployment.
+        timed: whether it has times: the deployment fits, or its capacity is ignored.
+    """
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
     time, parts = stage_estimate(request, step, graph)
     operators = _operators(graph, request.hardware, parts if timed else None)

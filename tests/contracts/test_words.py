@@ -17,6 +17,8 @@ import roofline
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(roofline.__file__).resolve().parent
 
+pytestmark = pytest.mark.same_calls  # reads sources and pages as text
+
 BANNED = frozenset(
     """
     found asked said told shown kept apart beside many seat seats room rooms job jobs roof bolder twist crowd tongue tongues

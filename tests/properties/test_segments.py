@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 import roofline
 from roofline.specs.workload import Segment
 
+pytestmark = pytest.mark.same_calls  # sums of plain numbers
+
 MODELS = st.sampled_from(["llama-3.1-8b", "gemma-3-12b", "mistral-7b-v0.1", "deepseek-v2-lite", "gpt-oss-20b"])
 SEGMENTS = st.lists(
     st.tuples(st.integers(1, 20), st.sampled_from([1, 1, 16, 700]), st.integers(0, 9000)),

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from library_cases import same_calls
 from simulated import Served, World, world
 
 from roofline.serving.simulation.schedulers import SCHEDULERS
@@ -35,7 +36,7 @@ def apart(one: Served, other: Served) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("start", range(0, WORLDS, 100))
+@pytest.mark.parametrize("start", same_calls(range(0, WORLDS, 100)))
 def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
     """1,000 worlds of all schedulers, ways to preempt, balancers, open and closed: the same events at the same times."""
     for seed in range(start, start + 100):

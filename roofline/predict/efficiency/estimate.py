@@ -9,8 +9,8 @@ factors add in squares, as independent errors do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -95,6 +95,8 @@ class Estimator:
     """Whether communication over PCIe is that of the host on which it was measured."""
     wanted: bool = True
     """Whether estimates are wanted; without, there is the bound alone."""
+    _known: dict[Hashable, tuple[Interval, Expr, str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Interval, bound and family of kernels: most kernels of a step are those of the step before, a token earlier."""
 
     @cached_property
     def applies(self) -> bool:
@@ -132,7 +134,7 @@ class Estimator:
             return "given"
         parts: dict[str, float] = {"prior": 0.0, "published": 0.0, "transferred": 0.0, "measured": 0.0}
         for kernel in kernels:
-            parts[self._basis(kernel)] += float(self.seconds(kernel) * kernel.repeat)
+            parts[self._basis(kernel)] += float(self._of(kernel)[0].seconds * kernel.repeat)
         total = sum(parts.values())
         if parts["prior"] > NOTABLE * total:
             return "prior"
@@ -283,11 +285,24 @@ class Estimator:
         parts: dict[tuple[str, ...], Interval] = {}
         families: dict[str, list[Interval]] = {}
         for kernel in kernels:
-            part = self.interval(kernel) * kernel.repeat
-            bound = self.bound(kernel) * kernel.repeat
+            interval, least, family = self._of(kernel)
+            part, bound = interval * kernel.repeat, least * kernel.repeat
             parts[kernel.paths] = at_least(part, bound, bound)
-            families.setdefault(self.family(kernel), []).append(part)
+            families.setdefault(family, []).append(part)
         return independent(together(members) for members in families.values()), parts
+
+    def _of(self, kernel: Kernel) -> tuple[Interval, Expr, str]:
+        """The interval and the bound of one call, and the kernel's family, each computed once."""
+        key = (kernel.op, *kernel.operators.items(), kernel.dispatch, kernel.beside)
+        try:
+            known = self._known.get(key)
+        except TypeError:  # dimensions are arrays
+            return self.interval(kernel), self.bound(kernel), self.family(kernel)
+        if known is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self.interval(kernel), self.bound(kernel), self.family(kernel)
+        return known
 
 
 UNKNOWN_FACTORS = (1 / 3, 3.0)
@@ -299,6 +314,8 @@ HOSTS = 5.0
 which published figures of whole servers need; without access to peers, or past the other socket, they share one."""
 REDUCING = ("all_reduce", "all_gather", "reduce_scatter")
 """Ops to which a bus bandwidth of the user's applies: the collectives of tensor parallelism."""
+MOST_KNOWN = 10_000
+"""Kernels whose estimates are remembered: those of a simulation of days would fill the memory."""
 NOTABLE = 0.1
 """Share of an estimate from which it matters what a part of it rests on."""
 

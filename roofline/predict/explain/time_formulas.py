@@ -24,7 +24,7 @@ from roofline.graph.sharding import Stage, stages
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict import assumptions
-from roofline.predict.analyze import run
+from roofline.predict.analyze import phase_of
 from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.duration import Duration
 from roofline.predict.efficiency.estimate import BASIS_TEXTS, Estimator, at_least
@@ -140,10 +140,10 @@ def _timed(request: ResolvedRequest, name: str) -> _Timed:
         about = f"time per output token: mean of {formatting.plural(count, 'decode step')} of {_sequences(request)}"
         steps = [(weight, decode(workload.batch, context)) for context, weight in points]
         return _Timed(request, steps, every, served["tpot_s"], about)
-    phase = next((one for one in run(request).phases if one.name == name), None)
-    if phase is None:
+    wanted = next(((own, step) for own, step in workload.steps if own == name), None)
+    if wanted is None:
         raise InputError(f"{name}: the request has no such step, but {', '.join(step for step, _ in workload.steps)}")
-    step = dict(workload.steps)[phase.name]  # type: ignore[index]
+    phase, step = phase_of(request, *wanted), wanted[1]
     about = f"time of the {name} step of {_prompts(request)}" if name == "prefill" else f"time of the {name} step"
     if name == "decode" and not workload.segmented:
         about += f" of {_sequences(request)} after {workload.context:,} cached tokens"

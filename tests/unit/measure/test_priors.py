@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from library_cases import same_calls
 
 import roofline
 from roofline.graph.build import build
 from roofline.measure import priors
 from roofline.measure.priors import Sample
+from roofline.predict.analyze import phase_of
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.kernels import kernels
@@ -99,7 +101,7 @@ def test_steps_of_measured_cards_lie_in_the_interval_of_their_prior() -> None:
     assert np.mean(inside) >= 0.8
 
 
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("model", same_calls(["llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "qwen3-30b-a3b"]))
 def test_estimates_without_measurements_stay_below_three_bounds(model: str) -> None:
     """Every shipped card of which nothing was measured: prefill and decode, dense and mixture of experts.
 
@@ -110,8 +112,8 @@ def test_estimates_without_measurements_stay_below_three_bounds(model: str) -> N
     looked = 0
     for name in ids("hardware"):
         for batch, length in ((1, 1024), (8, 1024), (64, 2048), (1, 8192)):
-            result = roofline.analyze(model, name, batch=batch, input_len=length, ignore_capacity=True)
-            for phase in result.phases:
+            request = prepare(model, name, batch=batch, input_len=length, ignore_capacity=True)
+            for phase in (phase_of(request, *step) for step in request.workload.steps):  # as in `analyze`
                 if phase.estimate_basis == "prior":
                     assert phase.time.estimate is not None
                     assert phase.time.bound is not None

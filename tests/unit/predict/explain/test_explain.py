@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from library_cases import same_calls
 
 from roofline.blocks.model_files import load_model
 from roofline.cost import ZERO
@@ -96,7 +97,7 @@ def same_max_context(model: str, hardware: str, options: dict[str, Any], searche
         assert explain(model, "max_context", hardware, **options).value == searched
 
 
-@pytest.mark.parametrize("model", [*ids("models"), TEMPLATE])
+@pytest.mark.parametrize("model", same_calls([*ids("models"), TEMPLATE]))
 def test_values_are_those_of_analyze(model: str) -> None:
     """For every shipped model: the symbolic formula with numbers put in is what plain numbers give."""
     options = {"batch": 3, "context": 5000, "kv_cache_dtype": "fp8"}

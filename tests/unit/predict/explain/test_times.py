@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from library_cases import same_calls
 
 import roofline
 from roofline.errors import InputError, UnknownNameError
@@ -48,7 +49,7 @@ def adds_up(one: Explanation) -> None:
         adds_up(part)
 
 
-@pytest.mark.parametrize(("model", "hardware", "options"), SETTINGS, ids=ids_of)
+@pytest.mark.parametrize(("model", "hardware", "options"), same_calls(SETTINGS), ids=ids_of)
 def test_times_are_those_of_analyze(model: str, hardware: str, options: dict[str, Any]) -> None:
     """Bound, floor and estimate with its interval, of the request and of each step: equal, not about equal."""
     result = roofline.analyze(model, hardware, **options, ignore_capacity=True)
