@@ -327,14 +327,15 @@ def engine_names() -> list[str]:
     return sorted({name for engine, version in pairs for name in (engine, f"{engine}@{version}")})
 
 
-DEFAULT_VERSIONS = {"vllm": "0.19"}
+DEFAULT_VERSIONS = {"vllm": "0.19", "sglang": "0.5"}
 """Versions that a name alone stands for: answers stay comparable until another version is asked for."""
 
 
 def load_engine(name: str, *, newest: bool = False) -> tuple[Engine, Input]:
     """Load the defaults of an engine by NAME or NAME@VERSION; without a version, as `DEFAULT_VERSIONS` says, else the newest.
 
-    A file holds for its version and for those before it back to the next older file: 0.31 is read from 0.32's.
+    A file holds for its version and for those before it back to the next older file: 0.31 is read from 0.32's. One for 0.5 holds
+    for every 0.5.x as well, up to where a file for some 0.5.y says that it holds (`since`).
 
     Args:
         name: the engine.
@@ -351,13 +352,28 @@ def load_engine(name: str, *, newest: bool = False) -> tuple[Engine, Input]:
     versions = {_release(release): (release, path) for (engine, release), path in known.items() if engine == wanted.lower()}
     if not versions:
         raise UnknownNameError("engine", wanted, {engine for engine, _ in known})
-    holding = [numbers for numbers in sorted(versions) if not version or _release(version)[: len(numbers)] <= numbers]
+    holding = [
+        numbers
+        for numbers in sorted(versions)
+        if not version or (_release(version)[: len(numbers)] <= numbers and not _superseded(_release(version), numbers, versions))
+    ]
     if version and not (_release(version) and (holding or newest)):
         files = ", ".join(versions[numbers][0] for numbers in sorted(versions))
         raise InputError(f"no rules are known for {wanted} {version}. Rules are known up to each of: {files}.")
     release, path = versions[holding[0] if version and holding else max(versions)]
     engine, digest = read_spec(path, Engine)
     return engine, input_of("engine", f"{wanted}@{release}", path, digest)
+
+
+def _superseded(wanted: tuple[int, ...], numbers: tuple[int, ...], versions: dict[tuple[int, ...], tuple[str, Path]]) -> bool:
+    """Whether a version that a file's begins is of a more exact file: 0.5.6 is of 0.5.9's, which holds since 0.5.3."""
+    if wanted[: len(numbers)] != numbers or len(wanted) == len(numbers):
+        return False
+    exact = [longer for longer in sorted(versions) if len(longer) > len(numbers) and longer[: len(numbers)] == numbers]
+    if not exact:
+        return False
+    since = read_spec(versions[exact[0]][1], Engine)[0].since
+    return since is not None and wanted >= _release(since)
 
 
 def _release(version: str) -> tuple[int, ...]:
