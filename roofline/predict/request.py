@@ -389,6 +389,8 @@ class ResolvedRequest:
     assumptions: tuple[Assumption, ...]
     query: dict[str, Any] | None = None
     """`model`, `hardware` and `options` as they were given; None where loaded specs were."""
+    prefix_caching: bool | None = None
+    """Whether prefix caching was switched on or off; None: as the engine does by itself."""
 
     def engine_seconds(self, sequences: Expr, stages: int | None = None) -> Expr:
         """Return the seconds that the engine adds to the kernels of a step.
@@ -547,9 +549,9 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     inputs.append(read)
     deployment = _read_deployment(left, engine, engine_name is not None, notes)
     share_of, utilization, share_note = _memory_share(model, deployment, engine, hardware.memory_bytes)
-    if prefix_caching := left.take("enable_prefix_caching"):
-        why = "--shared-prefix says how many cached tokens are common"
-        notes.append(Assumption("enable_prefix_caching", True, "given", why))
+    if (prefix_caching := left.take("enable_prefix_caching")) is not None:
+        why = "--shared-prefix says how many cached tokens are common" if prefix_caching else "no prefix is kept for others"
+        notes.append(Assumption("enable_prefix_caching", bool(prefix_caching), "given", why))
     place = next((index for index, note in enumerate(notes) if note.name == "block_size"), len(notes))
     notes.insert(place, share_note)
     workload = read_workload(left, model, deployment, notes)
@@ -607,6 +609,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         steps=measured[0] if measured else None,
         ignore_capacity=ignore_capacity,
         inputs=tuple(inputs),
+        prefix_caching=None if prefix_caching is None else bool(prefix_caching),
         assumptions=tuple(noted),
         query=query,
     )

@@ -16,6 +16,7 @@ import pytest
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
 from roofline.audit.engine_logs.names import Row
+from roofline.predict.request import prepare
 
 
 @dataclass(frozen=True)
@@ -235,3 +236,19 @@ def test_concurrency_of_a_hybrid(tmp_path: Path) -> None:
     predicted = _row(compared, AIDED).predicted
     assert predicted is not None
     assert round(predicted / 131072, 2) == _row(compared, "max_concurrency").measured == 2.31
+
+
+@pytest.mark.parametrize(
+    ("engine", "kv", "tp", "tokens"),
+    [
+        # https://github.com/vllm-project/vllm/issues/47430, of 0.23.0: "Setting attention block size to 784 tokens"
+        ("vllm@0.23", None, 1, 784),
+        # https://github.com/mitchross/talos-argocd-proxmox/pull/1995: half the bytes a token, and blocks of 1568 tokens
+        ("vllm@0.27", "fp8", 2, 1568),
+    ],
+)
+def test_block_of_a_hybrid(engine: str, kv: str | None, tp: int, tokens: int) -> None:
+    """Qwen3.6 27B (Qwen3.8 has its dimensions): blocks grow in steps of 16 tokens until a state fits into one."""
+    options: dict[str, Any] = {"engine": engine, "tp": tp, "quantization": "fp8"}
+    request = prepare("qwen3.6-27b", "h100-sxm", **options, **({} if kv is None else {"kv_cache_dtype": kv}))
+    assert {kind.block for kind in request.memory.fullest_stage.layout.kinds} == {tokens}
