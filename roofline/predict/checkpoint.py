@@ -19,7 +19,7 @@ from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.gguf.header import Gguf
 from roofline.specs.huggingface.names import names
-from roofline.specs.huggingface.safetensors import Checkpoint, Stored
+from roofline.specs.huggingface.safetensors import BESIDE, Checkpoint, Stored
 
 # What stands in checkpoints and is not of the language model's parameters, by what it is.
 _NOT_LANGUAGE = {
@@ -37,12 +37,6 @@ _NOT_LANGUAGE = {
     ),
 }
 _LAYER = re.compile(r"^(.*?)(?P<list>layers|h|blocks)\.(?P<index>\d+)\.")
-# What is stored with the weights of a quantised module, behind its name.
-_SCALES = re.compile(
-    r"[._](weight_scale(_inv|_2)?|scales?|scale_inv|weight_shape|weight_zero_point|weight_g_idx|qzeros|g_idx|input_scale"
-    r"|input_global_scale|weight_global_scale|pre_quant_scale|SCB|weight_format|weight\.(absmax|quant_map|nested_absmax"
-    r"|nested_quant_map|quant_state\.\w+)|[kvq]_scale|[kvq]_proj\.(output|[kv])_scale|bias_scale)$"
-)
 # Names under which packed weights stand instead of NAME.weight, or of NAME.
 _PACKED = (".qweight", ".weight_packed", "_blocks", "_packed")
 
@@ -157,7 +151,7 @@ class _Matching:
             copies = {name for name in left if name.rpartition("lm_head.weight")[1] or name == "output.weight"}
             self.separate |= dict.fromkeys(copies, "LM head of a model whose embeddings are tied")
             left -= copies
-        self.scales = {name for name in left if self.known and _SCALES.search(name)}
+        self.scales = {name for name in left if self.known and BESIDE.search(name)}
         self.extra = sorted(left - self.scales) if self.known else []
         self.unnamed = set() if self.known else left
 

@@ -40,8 +40,10 @@ LOGS = (
         "llama-3.1-8b",
         (
             "Loading model weights took 14.9888 GB",
-            "Memory profiling results: total_gpu_memory=23.58GiB non_torch_memory=0.35GiB kv_cache_size=2.89GiB "
-            "gpu_memory_utilization=0.90",
+            (
+                "Memory profiling results: total_gpu_memory=23.58GiB non_torch_memory=0.35GiB kv_cache_size=2.89GiB "
+                "gpu_memory_utilization=0.90"
+            ),
             "# GPU blocks: 1478, # CPU blocks: 2048",
             "Maximum concurrency for 29000 tokens per request: 0.82x",
         ),
@@ -68,8 +70,14 @@ LOGS = (
             "Maximum concurrency for 131,072 tokens per request: 2.31x",
         ),
         {
-            "tp": 2, "quantization": "fp8", "kv_cache_dtype": "fp8", "enable_prefix_caching": True, "max_model_len": 131072,
-            "engine": "vllm@0.27", "max_num_batched_tokens": 8192, "gpu_memory_utilization": 0.92,
+            "tp": 2,
+            "quantization": "fp8",
+            "kv_cache_dtype": "fp8",
+            "enable_prefix_caching": True,
+            "max_model_len": 131072,
+            "engine": "vllm@0.27",
+            "max_num_batched_tokens": 8192,
+            "gpu_memory_utilization": 0.92,
         },
         hardware="rtx-3090",
         error=0.0001,
@@ -90,8 +98,10 @@ LOGS = (
         "qwen3.5-397b-a17b",  # 15 layers with a cache: the bytes are 15,356 a token of a rank, and 15 x 2 x 256 x 2 are 15,360
         (
             "server_args=ServerArgs(tp_size=2)",
-            "[2026-02-27 17:10:28 TP0] Mamba Cache is allocated. max_mamba_cache_size: 82, conv_state size: 0.13GB, "
-            "ssm_state size: 7.29GB",
+            (
+                "[2026-02-27 17:10:28 TP0] Mamba Cache is allocated. max_mamba_cache_size: 82, conv_state size: 0.13GB, "
+                "ssm_state size: 7.29GB"
+            ),
             "[2026-02-27 17:10:28 TP0] KV Cache is allocated. #tokens: 580364, K size: 4.15 GB, V size: 4.15 GB",
         ),
         hardware="rtx-4090",
@@ -102,8 +112,10 @@ LOGS = (
         "qwen3-30b-a3b",
         (
             "server_args=ServerArgs(model_path='Qwen/Qwen3-30B-A3B-Instruct', mem_fraction_static=0.911)",
-            "[2026-07-15 13:14:54] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1669816, K size: 76.44 GB, "
-            "V size: 76.44 GB",
+            (
+                "[2026-07-15 13:14:54] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1669816, K size: 76.44 GB, "
+                "V size: 76.44 GB"
+            ),
         ),
         hardware="mi300x",
     ),
@@ -113,8 +125,10 @@ LOGS = (
         "https://github.com/NVIDIA/TensorRT-LLM/issues/2268",
         "qwen1.5-7b",
         (
-            "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 39.39 GiB, "
-            "available: 21.89 GiB",
+            (
+                "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 39.39 GiB, "
+                "available: 21.89 GiB"
+            ),
             "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 631",
         ),
         {"block_size": 64, "kv_cache_free_gpu_memory_fraction": 0.9, "dtype": "bf16"},
@@ -127,8 +141,10 @@ LOGS = (
         "llama-3.1-8b",
         (
             "[TensorRT-LLM] TensorRT-LLM version: 0.19.0",
-            "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 31.84 GiB, "
-            "available: 17.83 GiB",
+            (
+                "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 31.84 GiB, "
+                "available: 17.83 GiB"
+            ),
             "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 8219",
             "[TensorRT-LLM][INFO] Number of tokens per block: 32.",
             "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 16.05 GiB for max tokens in paged KV cache (263008)",
@@ -154,16 +170,22 @@ LOGS = (
         "gpt-oss-20b",
         (
             "build: 6699 (c08002a1)",
-            "llama_model_loader: loaded meta data with 35 key-value pairs and 459 tensors from gpt-oss-20b-mxfp4.gguf "
-            "(version GGUF V3 (latest))",
+            (
+                "llama_model_loader: loaded meta data with 35 key-value pairs and 459 tensors from gpt-oss-20b-mxfp4.gguf "
+                "(version GGUF V3 (latest))"
+            ),
             "llama_context: n_seq_max     = 1",
             "llama_context: n_ctx         = 131072",
             "llama_context: n_ubatch      = 512",
             "llama_context: kv_unified    = false",
-            "llama_kv_cache: size = 3072.00 MiB (131072 cells,  12 layers,  1/1 seqs), K (f16): 1536.00 MiB, "
-            "V (f16): 1536.00 MiB",
-            "llama_kv_cache: size =   18.00 MiB (   768 cells,  12 layers,  1/1 seqs), K (f16):    9.00 MiB, "
-            "V (f16):    9.00 MiB",
+            (
+                "llama_kv_cache: size = 3072.00 MiB (131072 cells,  12 layers,  1/1 seqs), K (f16): 1536.00 MiB, "
+                "V (f16): 1536.00 MiB"
+            ),
+            (
+                "llama_kv_cache: size =   18.00 MiB (   768 cells,  12 layers,  1/1 seqs), K (f16):    9.00 MiB, "
+                "V (f16):    9.00 MiB"
+            ),
         ),
         hardware="rtx-3070",
         error=0,
@@ -176,10 +198,14 @@ LOGS = (
         (
             "llama_context: n_ctx         = 8192",
             "llama_context: n_ubatch      = 128",
-            "llama_kv_cache: size =  102.00 MiB (  8192 cells,  12 layers,  1/1 seqs), K (q8_0):   51.00 MiB, "
-            "V (q8_0):   51.00 MiB",
-            "llama_kv_cache: size =    3.19 MiB (   256 cells,  12 layers,  1/1 seqs), K (q8_0):    1.59 MiB, "
-            "V (q8_0):    1.59 MiB",
+            (
+                "llama_kv_cache: size =  102.00 MiB (  8192 cells,  12 layers,  1/1 seqs), K (q8_0):   51.00 MiB, "
+                "V (q8_0):   51.00 MiB"
+            ),
+            (
+                "llama_kv_cache: size =    3.19 MiB (   256 cells,  12 layers,  1/1 seqs), K (q8_0):    1.59 MiB, "
+                "V (q8_0):    1.59 MiB"
+            ),
         ),
         hardware="rtx-3090",
         error=0.0001,

@@ -214,4 +214,6 @@ def memory_budget(
         release: the engine's version as numbers; None: not known.
         eager: whether the engine runs without CUDA graphs.
     """
-    return {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm, "llama.cpp": _llama}[engine](request, stage, release, eager=eager)
+    return {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm, "llama.cpp": _llama}[engine](
+        request, stage, release, eager=eager
+    )

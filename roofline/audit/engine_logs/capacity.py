@@ -216,7 +216,10 @@ class Capacity:
             longest = self.max_model_len
             return float(
                 min(
-                    available // _of_all_groups(part) * min(kind.block for kind in part.layout.kinds) * part.own_cache_share(longest)
+                    available
+                    // _of_all_groups(part)
+                    * min(kind.block for kind in part.layout.kinds)
+                    * part.own_cache_share(longest)
                     for part in self.request.memory.stages
                     if part.layout.kinds
                 )

@@ -85,20 +85,24 @@ def logged_deployment(
             options[name] = value
             notes.append(Assumption(name, value, "given", f"line {line} of the log"))
     engine = log.engine if log is not None else _engine(bench)
-    if log is not None and engine == "vllm" and log.release is not None and options.get("engine") is None:
-        rules, _ = load_engine(f"vllm@{'.'.join(map(str, log.release))}", newest=True)
-        options["engine"] = f"vllm@{rules.version}"
-        notes.append(Assumption("engine", options["engine"], "given", f"the rules that hold for {log.version}, of the log"))
-    elif log is not None and engine == "sglang" and log.release is not None and options.get("engine") is None:
-        rules, _ = load_engine(f"sglang@{'.'.join(map(str, log.release))}", newest=True)
-        options["engine"] = f"sglang@{rules.version}"
-    elif log is not None and engine != "vllm" and options.get("engine") is None:
-        options["engine"] = engine
+    if log is not None and options.get("engine") is None:
+        _rules(log, options, notes)
     _defaults(engine, loaded, log, device, options, notes)
     if engine != "vllm" and engine in measured_engines():
         options.setdefault("backend", engine)
     eager = log is not None and flag(log.argument("enforce_eager"))
     return LoggedDeployment(chosen_model, chosen_hardware, engine, options, tuple(notes), eager)
+
+
+def _rules(log: EngineLog, options: dict[str, Any], notes: list[Assumption]) -> None:
+    """The rules of the log's engine: of vLLM and SGLang those that hold for its version, where it names one."""
+    if log.release is None or log.engine not in ("vllm", "sglang"):
+        if log.engine != "vllm":
+            options["engine"] = log.engine
+        return
+    rules, _ = load_engine(f"{log.engine}@{'.'.join(map(str, log.release))}", newest=True)
+    options["engine"] = f"{log.engine}@{rules.version}"
+    notes.append(Assumption("engine", options["engine"], "given", f"the rules that hold for {log.version}, of the log"))
 
 
 def _same(name: str, option: Any, logged: Any) -> bool:

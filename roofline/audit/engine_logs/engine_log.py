@@ -217,8 +217,8 @@ def _facts(form: LogFormat, start: _Start) -> tuple[dict[str, LoggedValue], int]
             held = by_rank.get((name, rank))
             if held is None:
                 by_rank[name, rank] = LoggedValue(value, number)
-            elif (counts := form.repeated.get(name)) is not None:
-                by_rank[name, rank] = _repeated(counts, held, LoggedValue(value, number))
+            elif name in form.repeated:
+                by_rank[name, rank] = _repeated(form.repeated[name], held, LoggedValue(value, number))
             elif name in CAPACITY and float(value) < float(held.value):
                 by_rank[name, rank] = LoggedValue(value, number)
     whole: dict[str, LoggedValue] = {}
@@ -251,8 +251,8 @@ def _arguments(form: LogFormat, start: _Start) -> dict[str, LoggedValue]:
                     known.setdefault(name, LoggedValue(value, number))
     for line, number, _, facts_of_line in start.hits:
         for name in ARGUMENTS & facts_of_line.keys() if line in form.lines else ():
-            value = facts_of_line[name]
-            text = value if isinstance(value, str) else f"{value:.0f}"
+            fact = facts_of_line[name]
+            text = fact if isinstance(fact, str) else f"{fact:.0f}"
             if form.repeated.get(name) == "last":
                 known[name] = LoggedValue(text, number)
             else:

@@ -323,7 +323,13 @@ TRTLLM = LogFormat(
     expects=("weights_bytes", "available_kv_bytes", "kv_tokens"),
     start=("[TRT-LLM] [I] Using LLM with PyTorch backend", "found in the config file, assuming engine(s) built"),
     settings=(),
-    repeated={"available_kv_bytes": "last", "kv_tokens": "last", "kv_blocks": "last", "block_size": "last", "max_model_len": "last"},
+    repeated={
+        "available_kv_bytes": "last",
+        "kv_tokens": "last",
+        "kv_blocks": "last",
+        "block_size": "last",
+        "max_model_len": "last",
+    },
 )
 
 # llama.cpp: a line for each cache (that of layers with a window is one of its own), and for recurrent state.
@@ -331,7 +337,7 @@ LLAMA_CPP = LogFormat(
     engine="llama.cpp",
     versions="2023 to 2026",
     since=(0, 0),
-    source="https://github.com/ggml-org/llama.cpp, src/llama-context.cpp, src/llama-kv-cache.cpp, src/llama-memory-recurrent.cpp",
+    source="https://github.com/ggml-org/llama.cpp, src/llama-context.cpp, llama-kv-cache.cpp, llama-memory-recurrent.cpp",
     lines=(
         LinePattern("build: ", r"\bbuild: (?P<version>\d+) \("),
         LinePattern("llama_model_loader: loaded meta data", r"tensors from (?P<model>.+?) \(version GGUF"),

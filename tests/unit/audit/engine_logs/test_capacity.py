@@ -146,7 +146,7 @@ def test_tensorrt_llm() -> None:
 def test_the_last_block_of_tensorrt_llm_is_whole(write: Callable[..., Path]) -> None:
     """0.9 of 10 GiB are 2,304 blocks of 32 tokens and 4 MiB; of 10.01 GiB 2,306.3, and 2,307 are allocated."""
     lines = (
-        "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 79.10 GiB, available: 10.01 GiB",
+        "INFO Memory usage when calculating max tokens in paged kv cache: total: 79.10 GiB, available: 10.01 GiB",
         "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 2307",
         "[TensorRT-LLM][INFO] Number of tokens per block: 32.",
     )
@@ -194,7 +194,6 @@ def test_hybrids_in_the_older_count(write: Callable[..., Path]) -> None:
     block = compared.request.memory.fullest_stage.layout.kinds[0].block
     predicted = _row(compared, AIDED).predicted
     assert predicted == 21.43 * GIB // (4 * 12_288 * block) * block
-    assert predicted == pytest.approx(467_712, rel=0.005)
 
 
 def test_sizes_that_were_given(write: Callable[..., Path]) -> None:
