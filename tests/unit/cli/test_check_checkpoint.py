@@ -285,6 +285,20 @@ def test_layers_of_multi_token_prediction() -> None:
     assert found == [None, "multi-token prediction", None]
 
 
+def test_scales_of_the_cache_are_no_weights(folder: Path, run: Run) -> None:
+    """ModelOpt writes them since some release, a number in fp32 for K and for V of each layer: no config says whether."""
+    scales: Shapes = {f"model.layers.{i}.self_attn.{kv}_proj.{kv}_scale": () for i in range(2) for kv in "kv"}
+    store(folder, {**TENSORS, **scales}, dict.fromkeys(scales, "F32"))
+    result = run("models", "check", str(folder))
+    assert result.code == 0, result.err
+    assert "4 scales of the KV cache" in result.out
+    total = 2 * sum(map(prod, TENSORS.values()))
+    index = {"weight_map": dict.fromkeys([*TENSORS, *scales], "gone.safetensors")}
+    for size, code in ((total + 16, 0), (total + 8, 0), (total, 1), (total + 32, 1)):
+        (folder / "model.safetensors.index.json").write_text(json.dumps({**index, "metadata": {"total_size": size}}))
+        assert run("models", "check", str(folder)).code == code, size
+
+
 PACKED: dict[str, tuple[str, tuple[int, ...]]] = {
     "model.embed_tokens.weight": ("BF16", (331, 64)),
     # NVFP4: two elements in a byte, a scale for 16 of them and one for all
