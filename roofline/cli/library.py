@@ -150,9 +150,10 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
     Returns:
         The exit code: 1 when something is wrong.
     """
-    from roofline.specs.library import find, ids
+    from roofline.specs.library import bare_checkpoint, find, ids
 
-    checked = [(name, find(kind, name)) for name in names] or list(ids(kind).items())
+    bare = {name: folder for name in names if kind == "models" and (folder := bare_checkpoint(name)) is not None}
+    checked = [(name, bare.get(name) or find(kind, name)) for name in names] or list(ids(kind).items())
     rows: Rows = []
     for name, path in checked:
         if not files.exists(path):
@@ -165,13 +166,16 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
         for row in rows:
             if "checkpoint" in row:
                 write_stdout(clean(_comparison(row), keep_lines=True))
+            if "stored" in row:
+                write_stdout(clean(stored_lines(row["name"], row["stored"]), keep_lines=True))
             if "gguf" in row:
                 write_stdout(clean(_gguf_comparison(row), keep_lines=True))
         for row in wrong:
             sys.stderr.write(f"error: {clean(row['error'], keep_lines=True)}\n")
 
     def flat() -> Rows:
-        return [{key: value for key, value in row.items() if key not in ("checkpoint", "gguf", "not_compared")} for row in rows]
+        apart = ("checkpoint", "gguf", "stored", "not_compared")
+        return [{key: value for key, value in row.items() if key not in apart} for row in rows]
 
     out.emit(Result({**envelope({}), "checked": rows}, flat, show))
     return 1 if wrong else 0
@@ -179,6 +183,10 @@ def check_files(kind: Kind, names: list[str], out: Output) -> int:
 
 def _verdict_of_files(kind: Kind, rows: Rows) -> str:
     """How many files are valid, and how many of models were compared with their tensors: to be valid says nothing of those."""
+    bare = [row for row in rows if "stored" in row]
+    rows = [row for row in rows if "stored" not in row]
+    if bare and not rows:
+        return f"{plural(len(bare), 'folder')} without a config.json: sizes alone, no model to check"
     valid = sum(row["ok"] for row in rows)
     text = f"{valid} of {len(rows)} {'model' if kind == 'models' else kind} file{'s are' if len(rows) != 1 else ' is'} valid"
     if kind != "models":
@@ -194,6 +202,9 @@ def _checked(kind: Kind, name: str, path: Path) -> dict[str, Any]:
         if kind == "hardware":
             load_hardware(str(path))
             return row
+        if files.is_folder(path):
+            row["not_compared"] = ["the tensors with a model: there is no config.json, which says what they are"]
+            return row | {"stored": stored(path)}
         model = load_model(str(path))[0]
         row["not_compared"] = []
         if path.name == "config.json":
@@ -206,6 +217,46 @@ def _checked(kind: Kind, name: str, path: Path) -> dict[str, Any]:
     except RooflineError as error:
         row |= {"ok": False, "error": str(error)}
     return row
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    """The sizes of the checkpoint in a folder without a config.json, as plain data.
+
+    Raises:
+        SpecError: a file of it cannot be read.
+    """
+    from roofline.specs.huggingface.safetensors import read_checkpoint, stored_sizes
+
+    checkpoint = read_checkpoint(folder)
+    if checkpoint is None:
+        raise SpecError("holds an index of another name than model.safetensors.index.json, and no file beside it", path=folder)
+    sizes = asdict(stored_sizes(checkpoint))
+    keys = ("tensors", "elements", "bytes")
+    return {**sizes, "dtypes": {name: dict(zip(keys, counts, strict=True)) for name, counts in sizes["dtypes"].items()}}
+
+
+def stored_lines(name: str, sizes: dict[str, Any]) -> str:
+    """Those sizes in a few lines."""
+    parameters = sizes["parameters"]
+    unread = ""
+    if sizes["unread"]:
+        some = f"of which {sizes['unread']:,} are in files that are not there"
+        unread = ", none of whose files is there" if sizes["unread"] == sizes["tensors"] else f", {some}"
+    lines = [f"{name}: {plural(sizes['tensors'], 'tensor')}{unread}; no config.json"]
+    if parameters is not None:
+        lines.append(f"  {parameters:,} parameters")
+    elif not sizes["unread"]:
+        lines.append("  parameters: not known, for the headers do not say how many are packed into a number")
+    if sizes["tensors"] > sizes["unread"]:
+        lines.append(f"  {sizes['bytes']:,} bytes in tensors")
+    if sizes["total_size"] is not None:
+        lines.append(f"  {sizes['total_size']:,} bytes by the index")
+    for dtype, held in sizes["dtypes"].items():
+        lines.append(f"  {dtype}: {plural(held['tensors'], 'tensor')}, {held['bytes']:,} bytes")
+    lines += [f"  packed: {plural(count, 'tensor')} with {what}" for what, count in sizes["packed"].items()]
+    if sizes["beside"]:
+        lines.append(f"  no weights: {plural(sizes['beside'], 'tensor')} of scales and the like")
+    return "\n".join(lines)
 
 
 def _against_checkpoint(config: Path) -> dict[str, Any]:

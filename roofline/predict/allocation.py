@@ -78,6 +78,21 @@ class Kind:
             return minimum(every, ceil_div(self.chunk + new - 1, self.block) + across)
         return every
 
+    def cells(self, length: int, sequences: int = 1) -> int:
+        """Return the tokens that a cache reserved from the start has memory for (`ahead`), in whole blocks.
+
+        Args:
+            length: tokens of the context that the cache is for.
+            sequences: number of sequences that share it; each keeps a window of its own.
+
+        >>> Kind(256, 1.0, window=128, ahead=512).cells(131072), Kind(256, 1.0, window=128, ahead=512).cells(131072, 4)
+        (768, 1024)
+        """
+        seen = self.window or self.chunk
+        if seen is not None and self.ahead is not None:
+            length = min(length, seen * sequences + self.ahead)
+        return int(ceil_div(length, self.block)) * self.block
+
     def passed(self, cached: Expr) -> Expr:
         """Return the tokens that no later query sees, once `cached` tokens are computed."""
         if self.window is not None:

@@ -19,7 +19,7 @@ from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.gguf.header import Gguf
 from roofline.specs.huggingface.names import names
-from roofline.specs.huggingface.safetensors import Checkpoint, Stored
+from roofline.specs.huggingface.safetensors import BESIDE, Checkpoint, Stored
 
 # What stands in checkpoints and is not of the language model's parameters, by what it is.
 _NOT_LANGUAGE = {
@@ -37,12 +37,9 @@ _NOT_LANGUAGE = {
     ),
 }
 _LAYER = re.compile(r"^(.*?)(?P<list>layers|h|blocks)\.(?P<index>\d+)\.")
-# What is stored with the weights of a quantised module, behind its name.
-_SCALES = re.compile(
-    r"[._](weight_scale(_inv|_2)?|scales?|scale_inv|weight_shape|weight_zero_point|weight_g_idx|qzeros|g_idx|input_scale"
-    r"|input_global_scale|weight_global_scale|pre_quant_scale|SCB|weight_format|weight\.(absmax|quant_map|nested_absmax"
-    r"|nested_quant_map|quant_state\.\w+)|[kvq]_scale|[kvq]_proj\.(output|[kv])_scale|bias_scale)$"
-)
+# Scales of a quantised KV cache. No config says whether a checkpoint has them: ModelOpt writes them since some release.
+_KV_SCALES = re.compile(r"[._](k|v)_scale$")
+_KV_SCALES_ARE = "scales of the KV cache"
 # Names under which packed weights stand instead of NAME.weight, or of NAME.
 _PACKED = (".qweight", ".weight_packed", "_blocks", "_packed")
 
@@ -157,7 +154,10 @@ class _Matching:
             copies = {name for name in left if name.rpartition("lm_head.weight")[1] or name == "output.weight"}
             self.separate |= dict.fromkeys(copies, "LM head of a model whose embeddings are tied")
             left -= copies
-        self.scales = {name for name in left if self.known and _SCALES.search(name)}
+        cache = {name for name in left if self.known and _KV_SCALES.search(name)}
+        self.separate |= dict.fromkeys(cache, _KV_SCALES_ARE)
+        left -= cache
+        self.scales = {name for name in left if self.known and BESIDE.search(name)}
         self.extra = sorted(left - self.scales) if self.known else []
         self.unnamed = set() if self.known else left
 
@@ -238,8 +238,15 @@ class _Matching:
             return  # why sizes differ has been said
         elif stored is not None and abs(stored - predicted - more) > 0.5:
             yield f"{predicted + more:,.0f} bytes are predicted, {stored:,} are stored ({stored - predicted - more:+,.0f})"
-        elif stored is None and not self.separate and total is not None and total != predicted:
+        elif stored is None and total is not None and not self._index_fits(total - predicted):
             yield f"{predicted:,.0f} bytes are predicted, the index says {total:,} ({total - predicted:+,.0f})"
+
+    def _index_fits(self, more: float) -> bool:
+        """Whether the index's total may have this many bytes more: those of scales of the cache, in 32 or in 16 bits each. With
+        other parts beside the language model it says nothing."""
+        if not set(self.separate.values()) <= {_KV_SCALES_ARE}:
+            return True
+        return more in {4 * len(self.separate), 2 * len(self.separate)}
 
     def _totals(self) -> Iterable[str]:
         """Where no name is known: as many elements as the model has, if they are all stored as such."""

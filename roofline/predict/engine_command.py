@@ -75,6 +75,8 @@ def vllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     ):
         if value is not None:
             arguments += [flag, f"{value:.10g}"]
+    if request.prefix_caching is not None:
+        arguments.append("--enable-prefix-caching" if request.prefix_caching else "--no-enable-prefix-caching")
     return (*arguments, *_formats(request))
 
 
@@ -147,6 +149,7 @@ def sglang_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     # of all ranks: each has its part of it
     words += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens * dp)]
     words += ["--mem-fraction-static", f"{request.memory.utilization:.10g}"] if request.memory.share_of != "free" else []
+    words += ["--disable-radix-cache"] if request.prefix_caching is False else []
     words += ["--kv-cache-dtype", _SGLANG_KV[kv]] if deployment.kv_cache_dtype is not None else []
     words += ["--quantization", "fp8"] if quantization == "fp8" else []
     return tuple(words)
@@ -228,6 +231,8 @@ def trtllm_options(request: ResolvedRequest, longest: int) -> str:
         cache.append(f"free_gpu_memory_fraction: {memory.utilization:.10g}")
     if deployment.block_size is not None:
         cache.append(f"tokens_per_block: {deployment.block_size}")
+    if request.prefix_caching is not None:
+        cache.append(f"enable_block_reuse: {str(request.prefix_caching).lower()}")
     options = [f"kv_cache_config: {{{', '.join(cache)}}}"]
     if deployment.data_parallel_size > 1:
         options.append("enable_attention_dp: true")

@@ -18,7 +18,7 @@ from roofline.blocks.precision import resolve_precision
 from roofline.blocks.vision import VisionTower
 from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph.sharding import check_parallel, communication_groups
+from roofline.graph.sharding import cache_kinds, check_parallel, communication_groups
 from roofline.numeric import Expr
 from roofline.predict import assumptions
 from roofline.predict.efficiency.estimate import Estimator
@@ -141,7 +141,9 @@ def _read_deployment(options: Options, engine: Engine, engine_given: bool, notes
     return deployment
 
 
-def _memory_share(deployment: Deployment, engine: Engine, capacity: float) -> tuple[MemoryShare, float, Assumption]:
+def _memory_share(
+    model: Model, deployment: Deployment, engine: Engine, capacity: float
+) -> tuple[MemoryShare, float, Assumption]:
     """What the share of memory is of, and the share: as the option that was given, else by the engine's rule."""
     given = {of: share for of, name in MEMORY_OPTIONS.items() if (share := getattr(deployment, name)) is not None}
     if len(given) > 1:
@@ -149,7 +151,14 @@ def _memory_share(deployment: Deployment, engine: Engine, capacity: float) -> tu
         raise InputError(f"{' and '.join(flags)} are shares of different memory: give one of them")
     for of, share in given.items():
         return of, share, Assumption(MEMORY_OPTIONS[of], share, "given", _SHARES[of])
-    share = engine.share(capacity, deployment.tensor_parallel_size * deployment.pipeline_parallel_size)
+    tensor = deployment.tensor_parallel_size
+    share = engine.share(
+        capacity,
+        tensor * deployment.pipeline_parallel_size,
+        tensor,
+        deployment.max_num_batched_tokens,
+        latent="latent" in cache_kinds(model),
+    )
     of = engine.memory_share
     return of, share, Assumption(MEMORY_OPTIONS[of], share, "default", _SHARES[of])
 
@@ -380,6 +389,8 @@ class ResolvedRequest:
     assumptions: tuple[Assumption, ...]
     query: dict[str, Any] | None = None
     """`model`, `hardware` and `options` as they were given; None where loaded specs were."""
+    prefix_caching: bool | None = None
+    """Whether prefix caching was switched on or off; None: as the engine does by itself."""
 
     def engine_seconds(self, sequences: Expr, stages: int | None = None) -> Expr:
         """Return the seconds that the engine adds to the kernels of a step.
@@ -537,10 +548,10 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     engine, read = load_engine(engine_name or (GGUF_ENGINE if model.format == "gguf" else DEFAULT_ENGINE))
     inputs.append(read)
     deployment = _read_deployment(left, engine, engine_name is not None, notes)
-    share_of, utilization, share_note = _memory_share(deployment, engine, hardware.memory_bytes)
-    if prefix_caching := left.take("enable_prefix_caching"):
-        why = "--shared-prefix says how many cached tokens are common"
-        notes.append(Assumption("enable_prefix_caching", True, "given", why))
+    share_of, utilization, share_note = _memory_share(model, deployment, engine, hardware.memory_bytes)
+    if (prefix_caching := left.take("enable_prefix_caching")) is not None:
+        why = "--shared-prefix says how many cached tokens are common" if prefix_caching else "no prefix is kept for others"
+        notes.append(Assumption("enable_prefix_caching", bool(prefix_caching), "given", why))
     place = next((index for index, note in enumerate(notes) if note.name == "block_size"), len(notes))
     notes.insert(place, share_note)
     workload = read_workload(left, model, deployment, notes)
@@ -598,6 +609,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         steps=measured[0] if measured else None,
         ignore_capacity=ignore_capacity,
         inputs=tuple(inputs),
+        prefix_caching=None if prefix_caching is None else bool(prefix_caching),
         assumptions=tuple(noted),
         query=query,
     )

@@ -4,6 +4,7 @@ step (`engines/steps/<engine>.yaml`). Dated data, not code."""
 from __future__ import annotations
 
 from datetime import date
+from math import inf
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -117,6 +118,24 @@ class ReservedMemory(Spec):
     below_gib: float | None = Field(default=None, gt=0, description="of cards with less memory than this; none: of all others")
     gib: float = Field(ge=0, description="kept free on each device")
     gib_per_device: float = Field(default=0, ge=0, description="more for each tensor- or pipeline-parallel device")
+    chunk: int | None = Field(default=None, ge=1, description="prompt tokens of a step on these cards, unless they are given")
+    mib_per_token: float = Field(default=0, ge=0, description="more for each token of a chunk, of 2048 at least")
+    graphs: tuple[int, int] | None = Field(
+        default=None, description="sequences of the largest CUDA graph on fewer than 4 tensor-parallel devices, and on more"
+    )
+    mib_per_sequence: float = Field(default=0, ge=0, description="more for each of those sequences")
+    gib_latent: float = Field(default=0, ge=0, description="more for models that keep latents (MLA)")
+    at_least_gib: float = Field(default=0, ge=0, description="kept free in all, at least")
+
+    def mib(self, devices: int, tensor: int, chunk: int | None, ranks: int, *, latent: bool) -> float:
+        """Return the MiB that are kept free on each device; the arguments are those of `Engine.share`."""
+        kept = 1024 * (self.gib + self.gib_per_device * devices + (self.gib_latent if latent else 0))
+        if self.chunk is not None:
+            kept += self.mib_per_token * max(chunk or self.chunk, 2048)
+        if self.graphs is not None:
+            graph = self.graphs[tensor >= 4]
+            kept += graph * (self.mib_per_sequence + ranks * (4.5 if graph > 300 else 3))
+        return max(kept, 1024 * self.at_least_gib)
 
 
 class Engine(Spec):
@@ -140,17 +159,26 @@ class Engine(Spec):
     source: Source
     notes: tuple[str, ...] = ()
 
-    def share(self, capacity: float, devices: int) -> float:
+    def card(self, capacity: float) -> ReservedMemory | None:
+        """Return what the engine keeps free on cards of `capacity` bytes; None: its share does not depend on the card."""
+        return next((card for card in self.reserved_memory if capacity < (card.below_gib or inf) * _GIB), None)
+
+    def share(
+        self, capacity: float, devices: int, tensor: int = 1, chunk: int | None = None, ranks: int = 0, *, latent: bool = False
+    ) -> float:
         """The engine's default share of memory.
 
         Args:
-            capacity: bytes of the device.
+            capacity: bytes of the device, as the driver reports them.
             devices: tensor x pipeline-parallel devices.
+            tensor: tensor-parallel devices.
+            chunk: prompt tokens of a step; None: as the engine has it on such a card.
+            ranks: data-parallel ranks of attention; 0: none.
+            latent: whether the model keeps latents (MLA).
         """
-        for card in self.reserved_memory:
-            if card.below_gib is None or capacity < card.below_gib * _GIB:
-                return round(1 - (card.gib + card.gib_per_device * devices) * _GIB / capacity, 3)
-        return self.gpu_memory_utilization
+        if (card := self.card(capacity)) is None:
+            return self.gpu_memory_utilization
+        return round(1 - card.mib(devices, tensor, chunk, ranks, latent=latent) * 2**20 / capacity, 3)
 
 
 class ServingErrors(Spec):

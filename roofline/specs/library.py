@@ -170,9 +170,34 @@ def _in_folder(kind: Kind, path: Path) -> Path:
         return models[0]
     if models:
         raise SpecError(f"is a folder with {len(models)} GGUF models: name one of {_few(models)}", path=path)
-    held = sorted(path.glob("*.safetensors")) + sorted(path.glob("*.safetensors.index.json"))
-    beside = f" beside {_few(held)}" if held else ""
-    raise SpecError(f"is a folder without a config.json{beside}, which says what its tensors are", path=path)
+    raise SpecError(f"is a folder without a config.json{_beside(path)}", path=path)
+
+
+def bare_checkpoint(name: str | os.PathLike[str]) -> Path | None:
+    """The folder that a path names, where it has safetensors files or their index and no config.json; None for all else."""
+    path = _path(os.fspath(name))
+    if not _is_path(os.fspath(name)) and not isinstance(name, os.PathLike):
+        return None
+    if not files.is_folder(path) or files.is_file(path / "config.json"):
+        return None
+    return path if any(path.glob("*.safetensors")) or any(path.glob("*.safetensors.index.json")) else None
+
+
+def _beside(folder: Path) -> str:
+    """What a folder without a config.json has instead, as the end of an error."""
+    held = sorted(folder.glob("*.safetensors")) + sorted(folder.glob("*.safetensors.index.json"))
+    if not held:
+        return ""
+    from roofline.specs.huggingface.safetensors import read_checkpoint, sizes_in_words, stored_sizes
+
+    try:
+        checkpoint = read_checkpoint(folder)
+    except SpecError:
+        checkpoint = None
+    text = f" beside {_few(held)}; it says what layers the tensors make up, so put that of the model there"
+    if checkpoint is not None:
+        text += f". In the folder: {sizes_in_words(stored_sizes(checkpoint))} (`roofline models show` has more)"
+    return text
 
 
 def _few(paths: list[Path]) -> str:
@@ -327,14 +352,15 @@ def engine_names() -> list[str]:
     return sorted({name for engine, version in pairs for name in (engine, f"{engine}@{version}")})
 
 
-DEFAULT_VERSIONS = {"vllm": "0.19"}
+DEFAULT_VERSIONS = {"vllm": "0.19", "sglang": "0.5"}
 """Versions that a name alone stands for: answers stay comparable until another version is asked for."""
 
 
 def load_engine(name: str, *, newest: bool = False) -> tuple[Engine, Input]:
     """Load the defaults of an engine by NAME or NAME@VERSION; without a version, as `DEFAULT_VERSIONS` says, else the newest.
 
-    A file holds for its version and for those before it back to the next older file: 0.31 is read from 0.32's.
+    A file holds for its version and for those before it back to the next older file: 0.31 is read from 0.32's. One for 0.5
+    holds for every 0.5.x as well, up to where a file for some 0.5.y says that it holds (`since`).
 
     Args:
         name: the engine.
@@ -348,16 +374,32 @@ def load_engine(name: str, *, newest: bool = False) -> tuple[Engine, Input]:
     wanted, _, version = name.partition("@")
     version = version or DEFAULT_VERSIONS.get(wanted.lower(), "")
     known = {tuple(entry.rsplit("-", 1)): path for entry, path in ids("engines").items()}
-    versions = {_release(release): (release, path) for (engine, release), path in known.items() if engine == wanted.lower()}
+    versions = {_release(label): (label, path) for (engine, label), path in known.items() if engine == wanted.lower()}
     if not versions:
         raise UnknownNameError("engine", wanted, {engine for engine, _ in known})
-    holding = [numbers for numbers in sorted(versions) if not version or _release(version)[: len(numbers)] <= numbers]
-    if version and not (_release(version) and (holding or newest)):
+    release = _release(version)
+    holding = [
+        numbers
+        for numbers in sorted(versions)
+        if not version or (release[: len(numbers)] <= numbers and not _superseded(release, numbers, versions))
+    ]
+    if version and not (release and (holding or newest)):
         files = ", ".join(versions[numbers][0] for numbers in sorted(versions))
         raise InputError(f"no rules are known for {wanted} {version}. Rules are known up to each of: {files}.")
-    release, path = versions[holding[0] if version and holding else max(versions)]
+    label, path = versions[holding[0] if version and holding else max(versions)]
     engine, digest = read_spec(path, Engine)
-    return engine, input_of("engine", f"{wanted}@{release}", path, digest)
+    return engine, input_of("engine", f"{wanted}@{label}", path, digest)
+
+
+def _superseded(wanted: tuple[int, ...], numbers: tuple[int, ...], versions: dict[tuple[int, ...], tuple[str, Path]]) -> bool:
+    """Whether a version that a file's begins is of a more exact file: 0.5.6 is of 0.5.9's, which holds since 0.5.3."""
+    if wanted[: len(numbers)] != numbers or len(wanted) == len(numbers):
+        return False
+    exact = [longer for longer in sorted(versions) if len(longer) > len(numbers) and longer[: len(numbers)] == numbers]
+    if not exact:
+        return False
+    since = read_spec(versions[exact[0]][1], Engine)[0].since
+    return since is not None and wanted >= _release(since)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -63,23 +63,90 @@ def test_weights_of_a_checkpoint(model: str, schemes: dict[str, Any] | None, pub
     assert sum(weights(loaded).values()) == published
 
 
+def modelopt_folder(folder: Path, config: dict[str, Any], quantization: dict[str, Any]) -> Model:
+    """A model of a folder as ModelOpt writes it: a config.json without formats, and hf_quant_config.json beside it."""
+    beside = {"producer": {"name": "modelopt", "version": "0.23.0"}, "quantization": quantization}
+    common = {"max_position_embeddings": 131072, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+    (folder / "config.json").write_text(json.dumps({**common, **config}))
+    (folder / "hf_quant_config.json").write_text(json.dumps(beside))
+    return load_model(folder)[0]
+
+
+FP8 = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+NVFP4 = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+QWEN3_MOE = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "decoder_sparse_step": 1}
+
+
 def test_a_folder_as_modelopt_writes_it(tmp_path: Path) -> None:
     """The config.json of Llama 3.3 70B, which says nothing of formats, and hf_quant_config.json beside it.
 
     https://huggingface.co/nvidia/Llama-3.3-70B-Instruct-FP4 has 42,709,045,632 bytes in its tensors.
     """
     config = {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
-        "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256,
-        "max_position_embeddings": 131072, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+        **LLAMA, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
+        "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256,
     }  # fmt: skip
-    quantization = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
-    beside = {"producer": {"name": "modelopt", "version": "0.23.0"}, "quantization": quantization}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside))
-    model, _ = load_model(tmp_path)
+    model = modelopt_folder(tmp_path, config, NVFP4)
     assert sum(weights(model).values()) == 42_709_045_632
     assert model.quantization[0].kv_cache_dtype == "fp8"
+
+
+_TINY = {
+    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "vocab_size": 320,
+}  # fmt: skip
+_TINY_MOE = {**_TINY, "head_dim": 32, "moe_intermediate_size": 32, "num_experts": 4, "num_experts_per_tok": 2}
+
+
+@pytest.mark.parametrize(
+    ("config", "quantization", "written"),
+    [
+        ({**LLAMA, **_TINY}, FP8, 156_400),
+        ({**LLAMA, **_TINY}, NVFP4, 124_144),
+        ({**QWEN3_MOE, **_TINY_MOE}, {**NVFP4, "exclude_modules": ["lm_head", "model.layers.*.mlp.gate"]}, 139_392),
+    ],
+    ids=["llama-fp8", "llama-nvfp4", "qwen3-moe-nvfp4"],
+)
+def test_what_the_exporter_writes(tmp_path: Path, config: dict[str, Any], quantization: dict[str, Any], written: int) -> None:
+    """Bytes in the tensors that `export_hf_checkpoint` of nvidia-modelopt 0.47.0 wrote for these small models.
+
+    With a cache in FP8 it writes a `k_scale` and a `v_scale` in fp32 for each layer besides, 16 bytes here: no weights.
+    """
+    assert sum(weights(modelopt_folder(tmp_path, config, quantization)).values()) == written
+
+
+def test_a_repository_in_fp8_from_its_layout(tmp_path: Path) -> None:
+    """Llama 3.1 8B as nvidia/Llama-3.1-8B-Instruct-FP8. NB: the total is computed from the exporter's layout, not published.
+
+    Matrices of a byte with two scales in fp32 each (of weights, of inputs); embedding, LM head and 65 norms in bf16.
+    """
+    config = {
+        **LLAMA, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 128256,
+    }  # fmt: skip
+    layer = 2 * 4096 * 4096 + 2 * 1024 * 4096 + 3 * 14336 * 4096
+    total = 32 * (layer + 7 * 2 * 4) + 2 * (2 * 128256 * 4096 + 65 * 4096)
+    assert sum(weights(modelopt_folder(tmp_path, config, FP8)).values()) == total
+
+
+def test_a_repository_of_experts_in_nvfp4_from_its_layout(tmp_path: Path) -> None:
+    """Qwen3 30B-A3B as nvidia/Qwen3-30B-A3B-FP4. NB: the total is computed from the exporter's layout, not published.
+
+    Matrices of half a byte an element, a scale of a byte for 16 of them and two in fp32 for all; routers, norms, embedding and
+    LM head in bf16.
+    """
+    config = {
+        **QWEN3_MOE, "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 48,
+        "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8,
+        "norm_topk_prob": True, "vocab_size": 151936,
+    }  # fmt: skip
+    attention, expert = 2 * 4096 * 2048 + 2 * 512 * 2048, 3 * 768 * 2048
+    packed = (attention + 128 * expert) // 2 + (attention + 128 * expert) // 16 + (4 + 3 * 128) * 2 * 4
+    plain = 2 * (128 * 2048 + 2 * 2048 + 2 * 128)
+    total = 48 * (packed + plain) + 2 * (2 * 151936 * 2048 + 2048)
+    excluded = {**NVFP4, "exclude_modules": ["lm_head", "model.layers.*.mlp.gate"]}
+    assert sum(weights(modelopt_folder(tmp_path, config, excluded)).values()) == total
 
 
 def test_gpt_oss_20b_by_hand() -> None:

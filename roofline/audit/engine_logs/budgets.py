@@ -36,27 +36,39 @@ class MemoryBudget:
         share: fraction of the device that the engine uses.
         device: bytes that the fraction is taken of.
         taken: what takes memory within that share, the KV cache excepted.
+        of_free: whether the fraction is of what `taken` leaves of the device, and all of it is the cache's.
     """
 
     share: float
     device: MemoryItem
     taken: tuple[MemoryItem, ...]
+    of_free: bool = False
 
     @property
     def available(self) -> float:
         """Expected bytes left for the KV cache; negative where nothing is left."""
-        return self.share * self.device.size - sum(part.size for part in self.taken)
+        return self.share * self.device.size - self._within * sum(part.size for part in self.taken)
+
+    @property
+    def _within(self) -> float:
+        """By how much the cache is smaller for each byte that is taken."""
+        return self.share if self.of_free else 1.0
 
     @property
     def band(self) -> tuple[float, float]:
         """Lower and upper limit of the bytes left for the KV cache; independent errors are added in quadrature."""
-        below = (self.share * (self.device.size - self.device.low)) ** 2 + sum(
+        below = (self.share * (self.device.size - self.device.low)) ** 2 + self._within**2 * sum(
             (part.high - part.size) ** 2 for part in self.taken
         )
-        above = (self.share * (self.device.high - self.device.size)) ** 2 + sum(
+        above = (self.share * (self.device.high - self.device.size)) ** 2 + self._within**2 * sum(
             (part.size - part.low) ** 2 for part in self.taken
         )
         return self.available - below**0.5, self.available + above**0.5
+
+    def share_for(self, cache: float) -> float:
+        """The share that would leave `cache` bytes for the KV cache."""
+        held = sum(part.size for part in self.taken)
+        return cache / (self.device.size - held) if self.of_free else (cache + held) / self.device.size
 
 
 _MIB = 2**20
@@ -159,16 +171,49 @@ def _peak(request: ResolvedRequest, stage: StageMemory) -> MemoryItem:
     return MemoryItem.around("activations", max(layers, sampling), SAMPLER_ERROR * max(layers, sampling))
 
 
+_TRTLLM_OTHER, _TRTLLM_OTHER_ERROR = 1.5 * GIB, 1.0 * GIB
+"""What is not a tensor: the CUDA context, libraries, CUDA graphs."""
+
+
+def _trtllm(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> MemoryBudget:
+    """TensorRT-LLM: a share of what the weights and the largest step, which is run once, leave of the device.
+
+    Source: TensorRT-LLM, tensorrt_llm/_torch/pyexecutor/_util.py (KvCacheCreator) and
+    cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp (calculateMaxNumBlocks).
+    """
+    most = stage.max_num_batched_tokens
+    layers = float(stage.activation_bytes((Segment(request.deployment.data_parallel_size, most, 0),)))
+    taken = [
+        MemoryItem.around("weights", stage.loaded_bytes, 0.0),
+        MemoryItem.around("activations", layers, layers),
+        MemoryItem.around("other", _TRTLLM_OTHER, _TRTLLM_OTHER_ERROR),
+    ]
+    if request.deployment.reserve:
+        taken.append(MemoryItem.around("reserve", request.deployment.reserve, 0.0))
+    return MemoryBudget(stage.utilization, device_memory(request.hardware), tuple(taken), of_free=True)
+
+
+def _llama(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> MemoryBudget:
+    """llama.cpp: what weights, compute buffer and its margin leave. NB: its cache is as large as its arguments say, whatever
+    this is.
+    """
+    layers = float(stage.activation_bytes((Segment(1, stage.max_num_batched_tokens, 0),)))
+    taken = (MemoryItem.around("weights", stage.loaded_bytes, 0.0), MemoryItem.around("activations", layers, layers))
+    return MemoryBudget(stage.utilization, device_memory(request.hardware), taken)
+
+
 def memory_budget(
     engine: str, request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool
 ) -> MemoryBudget:
     """How an engine divides the memory of one device of a pipeline stage.
 
     Args:
-        engine: `vllm` or `sglang`.
+        engine: `vllm`, `sglang`, `trtllm` or `llama.cpp`.
         request: the deployment.
         stage: its pipeline stage.
         release: the engine's version as numbers; None: not known.
         eager: whether the engine runs without CUDA graphs.
     """
-    return {"vllm": _vllm, "sglang": _sglang}[engine](request, stage, release, eager=eager)
+    return {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm, "llama.cpp": _llama}[engine](
+        request, stage, release, eager=eager
+    )

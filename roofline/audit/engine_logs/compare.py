@@ -86,7 +86,7 @@ def compare(
     Args:
         model: as in `roofline.analyze`; None: as the files name it.
         hardware: likewise; logs seldom name it.
-        engine_log_path: the log of a vLLM or SGLang server.
+        engine_log_path: the log of a server of vLLM, SGLang, TensorRT-LLM or llama.cpp.
         bench_path: a result of `vllm bench serve` or `sglang.bench_serving`.
         **options: of the deployment and of speculative decoding, as in `roofline.analyze`; they take precedence over the log.
 

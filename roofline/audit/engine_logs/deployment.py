@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +12,17 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError, RooflineError
+from roofline.graph.sharding import cache_kinds
 from roofline.predict.request import sized
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import ids, load_engine, load_hardware
+from roofline.specs.library import ids, load_engine, load_hardware, measured_engines
 from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "expert_parallel_size")
 _NUMBERS = (*_SIZES, "max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "block_size")
+_OF_FREE = "kv_cache_free_gpu_memory_fraction"
+"""The option of TensorRT-LLM's share, which is of what weights and activations leave."""
 _ALSO_FACTS = {"gpu_memory_utilization": "utilization"}
 """Options whose value a line of its own may also print, as a fact."""
 _GIB = 2**30
@@ -33,7 +35,7 @@ class LoggedDeployment:
     Attributes:
         model: id or path.
         hardware: likewise.
-        engine: `vllm` or `sglang`.
+        engine: `vllm`, `sglang`, `trtllm` or `llama.cpp`.
         options: of the deployment, by the names of `roofline.analyze`.
         notes: where each option comes from.
         eager: whether the engine ran without CUDA graphs.
@@ -83,15 +85,24 @@ def logged_deployment(
             options[name] = value
             notes.append(Assumption(name, value, "given", f"line {line} of the log"))
     engine = log.engine if log is not None else _engine(bench)
-    if log is not None and engine == "vllm" and log.release is not None and options.get("engine") is None:
-        rules, _ = load_engine(f"vllm@{'.'.join(map(str, log.release))}", newest=True)
-        options["engine"] = f"vllm@{rules.version}"
-        notes.append(Assumption("engine", options["engine"], "given", f"the rules that hold for {log.version}, of the log"))
-    _defaults(engine, log, device, options, notes)
-    if engine != "vllm":
+    if log is not None and options.get("engine") is None:
+        _rules(log, options, notes)
+    _defaults(engine, loaded, log, device, options, notes)
+    if engine != "vllm" and engine in measured_engines():
         options.setdefault("backend", engine)
     eager = log is not None and flag(log.argument("enforce_eager"))
     return LoggedDeployment(chosen_model, chosen_hardware, engine, options, tuple(notes), eager)
+
+
+def _rules(log: EngineLog, options: dict[str, Any], notes: list[Assumption]) -> None:
+    """The rules of the log's engine: of vLLM and SGLang those that hold for its version, where it names one."""
+    if log.release is None or log.engine not in ("vllm", "sglang"):
+        if log.engine != "vllm":
+            options["engine"] = log.engine
+        return
+    rules, _ = load_engine(f"{log.engine}@{'.'.join(map(str, log.release))}", newest=True)
+    options["engine"] = f"{log.engine}@{rules.version}"
+    notes.append(Assumption("engine", options["engine"], "given", f"the rules that hold for {log.version}, of the log"))
 
 
 def _same(name: str, option: Any, logged: Any) -> bool:
@@ -141,14 +152,17 @@ def _from_log(log: EngineLog, model: Model, overrides: dict[str, Any]) -> dict[s
             continue  # SGLang's -1: prompts are not cut
         if name == "max_model_len" and value.startswith("-"):
             continue  # vLLM's -1: as long as fits
+        option = _OF_FREE if log.engine == "trtllm" and name == "gpu_memory_utilization" else name
         try:
-            options[name] = (float(value) if name == "gpu_memory_utilization" else int(value), fact.line)
+            options[option] = (float(value) if name == "gpu_memory_utilization" else int(value), fact.line)
         except ValueError:
             continue  # "auto": left to the engine
     if flag(log.argument("enable_expert_parallel")) and any(block.experts is not None for block in model.blocks):
         size = int(log.argument("tensor_parallel_size") or 1) * int(log.argument("data_parallel_size") or 1)
         options["expert_parallel_size"] = (size, log.arguments["enable_expert_parallel"].line)
     options.update(_prefix_caching(log))
+    if log.engine == "llama.cpp":
+        options.update(_context(log, options))
     if (cache := log.arguments.get("kv_cache_dtype")) is not None and str(cache.value) != "auto":
         options["kv_cache_dtype"] = (_cache_dtype(str(cache.value)), cache.line)
     _formats(log, model, overrides, options)
@@ -163,9 +177,19 @@ def _prefix_caching(log: EngineLog) -> dict[str, tuple[bool, int]]:
     return {}
 
 
+def _context(log: EngineLog, options: dict[str, tuple[Any, int]]) -> dict[str, tuple[int, int]]:
+    """The longest sequence of llama.cpp: its context is that of all sequences together, unless they share one cache."""
+    context = log.facts.get("context")
+    if context is None:
+        return {}
+    slots, _ = options.get("max_num_seqs", (1, 0))
+    each = int(float(context.value)) // (1 if log.text("kv_unified") == "true" else int(slots))
+    return {"max_model_len": (each, context.line)}
+
+
 def _cache_dtype(value: str) -> str:
     """The dtype of the cache; layouts of an engine's own are fp8 too."""
-    return "fp8" if value.startswith("fp8") else value
+    return "fp8" if value.lower().startswith("fp8") else {"f16": "fp16", "f32": "fp32"}.get(value, value)
 
 
 def _formats(log: EngineLog, model: Model, overrides: dict[str, Any], options: dict[str, tuple[Any, int]]) -> None:
@@ -179,6 +203,8 @@ def _formats(log: EngineLog, model: Model, overrides: dict[str, Any], options: d
     ):
         name = names.scheme(str(method.value), log.argument("model") or "")
         options["quantization"] = (name, method.line)
+    if log.engine == "trtllm" and model.quantization == () and options.get("kv_cache_dtype", ("",))[0] == "fp8":
+        return  # the formats of an engine that was built ahead are not those of the model's file
     if dtype is not None and str(dtype.value) != "auto":
         value = str(dtype.value).removeprefix("torch.")
         named = overrides.get("quantization") or options.get("quantization", (None, 0))[0]
@@ -188,15 +214,20 @@ def _formats(log: EngineLog, model: Model, overrides: dict[str, Any], options: d
             options["dtype"] = (value, dtype.line)
 
 
-def _defaults(engine: str, log: EngineLog | None, hardware: Hardware, options: dict[str, Any], notes: list[Assumption]) -> None:
+def _defaults(
+    engine: str, model: Model, log: EngineLog | None, hardware: Hardware, options: dict[str, Any], notes: list[Assumption]
+) -> None:
     """What the engine takes where no line says it: its defaults, which may depend on the card.
 
     Source: vLLM, vllm/engine/arg_utils.py, get_batch_defaults: 1024 sequences and 8192 tokens on cards of 70 GiB and more
     that are no A100, else 256 and 2048; before 0.9 256 on all. SGLang, python/sglang/srt/server_args.py.
     """
     release = log.release if log is not None else None
+    defaults: dict[str, tuple[float, str]]
     if engine == "sglang":
-        defaults = _sglang_defaults(log, release, hardware, options)
+        defaults = _sglang_defaults(model, log, release, hardware, options)
+    elif engine in _FIXED:
+        defaults = {name: (value, f"{engine}'s default") for name, value in _FIXED[engine].items()}
     else:
         large = hardware.memory_bytes >= 70 * _GIB and "a100" not in hardware.accelerator.name
         large = large and not (release is not None and release < (0, 9))
@@ -210,29 +241,33 @@ def _defaults(engine: str, log: EngineLog | None, hardware: Hardware, options: d
             notes.append(Assumption(name, value, "assumed", f"{why}; no line says it"))
 
 
-_SGLANG_COMPUTES_SINCE = (0, 5, 3)
-"""Release from which SGLang computes its share of memory from the chunk and the CUDA graphs (pull request 10975)."""
-_SGLANG_CARDS = ((20, 2048, 8, 8), (35, 2048, 24, 80), (60, 4096, 32, 160), (160, 8192, 256, 512), (math.inf, 16384, 512, 512))
-"""Cards of less memory than so many GiB: chunk of a prompt in tokens, largest batch of a CUDA graph below TP 4, and from it."""
+_FIXED: dict[str, dict[str, float]] = {
+    "trtllm": {"max_num_seqs": 2048, "max_num_batched_tokens": 8192},
+    "llama.cpp": {"max_num_seqs": 1, "max_num_batched_tokens": 512},
+}
+"""Defaults that depend on no card: TensorRT-LLM, llmapi/llm_args.py; llama.cpp, common/common.h."""
+
+_SGLANG_COMPUTES = "0.5.9"
+"""The rules of SGLang's share of memory where the log does not name the version."""
 
 
 def _sglang_defaults(
-    log: EngineLog | None, release: tuple[int, ...] | None, hardware: Hardware, options: dict[str, Any]
+    model: Model, log: EngineLog | None, release: tuple[int, ...] | None, hardware: Hardware, options: dict[str, Any]
 ) -> dict[str, tuple[float, str]]:
     """SGLang's defaults with reasons. Its share of memory follows from the card, the parallel sizes and the chunk."""
     memory = hardware.memory_bytes
     tp, pp, dp = (parse_count(options.get(name) or options.get(short) or 1, name) for name, short in _SGLANG_SIZES)
-    usual, narrow, wide = next(card[1:] for card in _SGLANG_CARDS if memory < card[0] * _GIB)
+    rules, _ = load_engine(f"sglang@{'.'.join(map(str, release)) if release else _SGLANG_COMPUTES}", newest=True)
+    card = rules.card(memory)
+    usual = (None if card is None else card.chunk) or rules.max_num_batched_tokens
     uncut = log is not None and (log.argument("max_num_batched_tokens") or "").startswith("-")
     chunk = parse_count(
         options.get("max_num_batched_tokens") or (_SGLANG_PREFILL if uncut else usual), "max_num_batched_tokens"
     )
+    ranks = dp if log is not None and flag(log.argument("enable_dp_attention")) else 0
+    share = rules.share(memory, tp * pp, tp, chunk, ranks, latent="latent" in cache_kinds(model))
     computed = f"mem_fraction_static as SGLang computes it for {memory / _GIB:.1f} GiB, TP x PP {tp * pp}"
-    if release is not None and release < _SGLANG_COMPUTES_SINCE:
-        share = load_engine("sglang@0.5")[0].share(memory, tp * pp)
-    else:
-        ranks = dp if log is not None and flag(log.argument("enable_dp_attention")) else 0
-        share = sglang_share(memory, chunk, wide if tp >= 4 else narrow, tp * pp, ranks)
+    if card is not None and card.chunk is not None:
         computed += f" and chunks of {chunk:,} tokens"
     tokens = {} if uncut else {"max_num_batched_tokens": (chunk, "SGLang's chunked_prefill_size on this card")}
     return {
@@ -246,30 +281,6 @@ def _sglang_defaults(
 _SGLANG_PREFILL = 16384
 """SGLang's max_prefill_tokens, which counts where prompts are not cut (a chunk of -1)."""
 _SGLANG_SIZES = (("tensor_parallel_size", "tp"), ("pipeline_parallel_size", "pp"), ("data_parallel_size", "dp"))
-
-
-def sglang_share(memory: float, chunk: int, graph: int, devices: int, ranks: int = 0) -> float:
-    """Return the default of SGLang's `mem_fraction_static`: what activations and CUDA graphs leave of the memory.
-
-    Args:
-        memory: bytes of the device, as the driver reports them.
-        chunk: tokens of a prompt that a step computes at most.
-        graph: sequences of the largest CUDA graph.
-        devices: tensor x pipeline-parallel devices.
-        ranks: data-parallel ranks of attention; 0: none.
-
-    Source: SGLang 0.5.3 and later, python/sglang/srt/server_args.py, https://github.com/sgl-project/sglang/pull/10975: 512 MiB,
-    1.5 MiB per token of a chunk, 2 MiB per sequence of a graph (3 to 4.5 more per rank), 128 MiB per device; at least 10 GiB on
-    cards of more than 60 GiB. NB: drafts and vision towers keep more free.
-
-    >>> sglang_share(81559 * 2**20, 8192, 256, 1)  # 512 + 12,288 + 512 + 128 MiB of 81,559
-    0.835
-    """
-    mib = memory / 2**20
-    reserved = 512 + 1.5 * max(chunk, 2048) + 2 * graph + 128 * devices + graph * ranks * (4.5 if graph > 300 else 3)
-    if mib > 60 * 1024:
-        reserved = max(reserved, 10 * 1024)
-    return round((mib - reserved) / mib, 3)
 
 
 def _check_one_model(log: EngineLog | None, bench: BenchResult | None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from roofline import files
 from roofline.audit.engine_logs.log_formats import (
+    ARGUMENTS,
     CAPACITY,
     LOG_FORMATS,
     MAX_OVER_RANKS,
@@ -57,7 +58,7 @@ class EngineLog:
 
     @property
     def engine(self) -> str:
-        """`vllm` or `sglang`."""
+        """`vllm`, `sglang`, `trtllm` or `llama.cpp`."""
         return self.format.engine
 
     @property
@@ -149,7 +150,7 @@ def _rank(text: str) -> str:
 
 def _best(lines: LogLines, starts: list[_Start]) -> EngineLog:
     """The last complete start, else the last that says anything, in the format that it says most in."""
-    informative = [start for start in starts if start.seen - {"version", "device_name", "max_num_batched_tokens"}]
+    informative = [start for start in starts if start.seen - (ARGUMENTS | {"version", "device_name", "context", "kv_unified"})]
     if not informative:
         raise InputError(_nothing(lines.path, starts))
     start = next((start for start in reversed(informative) if start.complete), informative[-1])
@@ -196,7 +197,7 @@ def _nothing(path: Path, starts: list[_Start]) -> str:
             f"{path}: an engine starts here, but none of its lines about memory or cache is there: "
             "the start failed before them, or the log level hides them (they are of level INFO)"
         )
-    return f"{path}: no start-up lines of vLLM or SGLang in it. Known formats: {listed}."
+    return f"{path}: no start-up lines of vLLM, SGLang, TensorRT-LLM or llama.cpp in it. Known formats: {listed}."
 
 
 def _fact_count(form: LogFormat, start: _Start) -> int:
@@ -214,7 +215,11 @@ def _facts(form: LogFormat, start: _Start) -> tuple[dict[str, LoggedValue], int]
             continue
         for name, value in values.items():
             held = by_rank.get((name, rank))
-            if held is None or (name in CAPACITY and float(value) < float(held.value)):
+            if held is None:
+                by_rank[name, rank] = LoggedValue(value, number)
+            elif name in form.repeated:
+                by_rank[name, rank] = _repeated(form.repeated[name], held, LoggedValue(value, number))
+            elif name in CAPACITY and float(value) < float(held.value):
                 by_rank[name, rank] = LoggedValue(value, number)
     whole: dict[str, LoggedValue] = {}
     for (name, _), fact in by_rank.items():
@@ -228,6 +233,13 @@ def _facts(form: LogFormat, start: _Start) -> tuple[dict[str, LoggedValue], int]
     return whole, max(counts, default=0)
 
 
+def _repeated(counts: str, held: LoggedValue, other: LoggedValue) -> LoggedValue:
+    """What counts of a fact that stands in two lines (`LogFormat.repeated`)."""
+    if counts == "sum":
+        return LoggedValue(float(held.value) + float(other.value), held.line)
+    return other if counts == "last" else max(held, other, key=lambda entry: float(entry.value))
+
+
 def _arguments(form: LogFormat, start: _Start) -> dict[str, LoggedValue]:
     """Arguments, the most trusted line first; a number that a line of its own gives fills a gap."""
     known: dict[str, LoggedValue] = {}
@@ -238,9 +250,13 @@ def _arguments(form: LogFormat, start: _Start) -> dict[str, LoggedValue]:
                 for name, value in arguments(tail, form.names).items():
                     known.setdefault(name, LoggedValue(value, number))
     for line, number, _, facts_of_line in start.hits:
-        for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"):
-            if line in form.lines and name in facts_of_line:
-                known.setdefault(name, LoggedValue(f"{facts_of_line[name]:.0f}", number))
+        for name in ARGUMENTS & facts_of_line.keys() if line in form.lines else ():
+            fact = facts_of_line[name]
+            text = fact if isinstance(fact, str) else f"{fact:.0f}"
+            if form.repeated.get(name) == "last":
+                known[name] = LoggedValue(text, number)
+            else:
+                known.setdefault(name, LoggedValue(text, number))
     return known
 
 

@@ -8,17 +8,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import Literal
 
 from roofline.registry import Registry
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 _N = r"-?[\d.]+"
 
 MIN_OVER_RANKS = frozenset({"available_kv_bytes", "kv_tokens", "kv_blocks", "begin_bytes", "end_bytes", "total_bytes"})
 """Facts of which the minimum over ranks counts: the rank with the least memory limits the cache."""
 MAX_OVER_RANKS = frozenset({"weights_bytes", "peak_bytes", "non_torch_bytes", "graph_bytes", "consumed_bytes"})
 """Facts of which the maximum over ranks counts. Of all others the first line does."""
-TEXTS = frozenset({"version", "device_name"})
+TEXTS = frozenset({"version", "device_name", "model", "dtype", "kv_cache_dtype", "v_cache_dtype", "kv_unified"})
+ARGUMENTS = frozenset({
+    "model", "dtype", "kv_cache_dtype", "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
+    "tensor_parallel_size", "pipeline_parallel_size",
+})  # fmt: skip
+"""Facts that are arguments of the engine too, where no line prints its arguments."""
 CAPACITY = ("kv_tokens", "kv_blocks", "available_kv_bytes")
 """What says that a start got as far as its cache."""
 
@@ -30,7 +36,8 @@ class LinePattern:
     Attributes:
         needle: text that is in each such line; only these lines are searched.
         pattern: regular expression with one group per fact, named after it. Facts that end in `_bytes` are printed in GiB,
-            whatever the line calls the unit (SGLang and older vLLM write GB).
+            whatever the line calls the unit (SGLang and older vLLM write GB). A group that ends in `_mib` holds MiB of the
+            fact that ends in `_bytes` instead, one that ends in `_percent` hundredths of the fact without that ending.
     """
 
     needle: str
@@ -42,7 +49,7 @@ class LogFormat:
     """The start-up lines of an engine over a range of versions.
 
     Attributes:
-        engine: `vllm` or `sglang`.
+        engine: `vllm`, `sglang`, `trtllm` or `llama.cpp`.
         versions: the range, in words.
         since: the first version that prints these lines.
         source: where in the engine's code they are.
@@ -51,6 +58,8 @@ class LogFormat:
         settings: texts of the lines that print arguments, the most trusted first.
         expects: facts that every complete start prints: without them the log was cut, or the start failed.
         names: the engine's names of arguments to ours.
+        repeated: what counts of a fact that one rank prints more than once: the sum, the last or the largest; of all others
+            the first, and the smallest of `CAPACITY`.
     """
 
     engine: str
@@ -62,6 +71,7 @@ class LogFormat:
     settings: tuple[str, ...]
     expects: tuple[str, ...] = ()
     names: dict[str, str] = field(default_factory=dict)
+    repeated: dict[str, Literal["sum", "last", "max"]] = field(default_factory=dict)
 
     def covers(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the engine is at least the first of this format."""
@@ -86,13 +96,18 @@ def parse_line(line: LinePattern, text: str) -> dict[str, float | str]:
         if value is None:
             continue
         if name in TEXTS:
-            values[name] = value
+            values[name] = value.strip()
             continue
         try:
             number = float(value.replace(",", "").rstrip("."))
         except ValueError:
             continue
-        values[name] = number * GIB if name.endswith("_bytes") else number
+        if name.endswith("_mib"):
+            values[name.removesuffix("_mib") + "_bytes"] = number * MIB
+        elif name.endswith("_percent"):
+            values[name.removesuffix("_percent")] = number / 100
+        else:
+            values[name] = number * GIB if name.endswith("_bytes") else number
     return values
 
 
@@ -264,9 +279,95 @@ VLLM_V1_GRAPHS = LogFormat(
     names=_VLLM_NAMES,
 )
 
+# TensorRT-LLM: the cache is allocated twice, at first for a dry run of the largest step; the second time counts. Engines that
+# were built ahead print what is free before it, the PyTorch backend what the dry run took.
+TRTLLM = LogFormat(
+    engine="trtllm",
+    versions="0.8 to 1.2",
+    since=(0, 8),
+    source="https://github.com/NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp and "
+    "tensorrt_llm/_torch/pyexecutor/_util.py",
+    lines=(
+        LinePattern("TensorRT-LLM version", r"TensorRT-LLM version: (?P<version>\d+\.\d+[\w.]*)"),
+        LinePattern("TensorRT-LLM Version", r"TensorRT-LLM Version:\s+(?P<version>\d+\.\d+[\w.]*)"),
+        LinePattern("for model weights", rf"Use (?P<weights_bytes>{_N}) GB for model weights"),
+        LinePattern("Loaded engine size", rf"Loaded engine size: (?P<weights_mib>{_N}) MiB"),
+        LinePattern(
+            "max tokens in paged kv cache: total",
+            rf"total: (?P<total_bytes>{_N}) GiB, available: (?P<free_bytes>{_N}) GiB",
+        ),
+        LinePattern("during memory usage profiling", rf"torch \+ non-torch\): (?P<used_bytes>{_N}) GiB"),
+        LinePattern("device total memory", rf"device total memory (?P<total_bytes>{_N}) GiB"),
+        LinePattern("fraction is set", rf"fraction is set (?P<utilization>{_N})"),
+        LinePattern("dynamically allocated during inference", rf"memory usage profiling: (?P<peak_bytes>{_N}) GiB"),
+        LinePattern(
+            "for max tokens in paged KV cache",
+            rf"Allocated (?P<available_kv_bytes>{_N}) GiB for max tokens in paged KV cache \((?P<kv_tokens>\d+)\)",
+        ),
+        LinePattern("KV cache primary pool", r"Number of blocks in KV cache primary pool: (?P<kv_blocks>\d+)"),
+        LinePattern("Number of tokens per block", r"Number of tokens per block: (?P<block_size>\d+)"),
+        LinePattern("max_num_tokens=", r"max_seq_len=(?P<max_model_len>\d+)"),
+        LinePattern("max_num_tokens=", r"max_num_tokens=(?P<max_num_batched_tokens>\d+)"),
+        LinePattern("max_num_tokens=", r"max_(?:batch_size|num_requests)=(?P<max_num_seqs>\d+)"),
+        LinePattern("TRTGptModel max", r"TRTGptModel maxSequenceLen: (?P<max_model_len>\d+)"),
+        LinePattern("TRTGptModel max", r"TRTGptModel maxNumTokens: (?P<max_num_batched_tokens>\d+)"),
+        LinePattern("TRTGptModel max", r"TRTGptModel maxBatchSize: (?P<max_num_seqs>\d+)"),
+        # the summary of trtllm-bench
+        LinePattern("Model:  ", r"^Model:\s+(?P<model>\S+)$"),
+        LinePattern("KV Cache Dtype:", r"KV Cache Dtype:\s+(?P<kv_cache_dtype>\w+)"),
+        LinePattern("Dtype:  ", r"^Dtype:\s+(?P<dtype>\w+)"),
+        LinePattern("TP Size:", r"TP Size:\s+(?P<tensor_parallel_size>\d+)"),
+        LinePattern("PP Size:", r"PP Size:\s+(?P<pipeline_parallel_size>\d+)"),
+        LinePattern("KV Memory Percentage", rf"KV Memory Percentage:\s+(?P<utilization_percent>{_N})%"),
+    ),
+    expects=("weights_bytes", "available_kv_bytes", "kv_tokens"),
+    start=("[TRT-LLM] [I] Using LLM with PyTorch backend", "found in the config file, assuming engine(s) built"),
+    settings=(),
+    repeated={
+        "available_kv_bytes": "last",
+        "kv_tokens": "last",
+        "kv_blocks": "last",
+        "block_size": "last",
+        "max_model_len": "last",
+    },
+)
+
+# llama.cpp: a line for each cache (that of layers with a window is one of its own), and for recurrent state.
+LLAMA_CPP = LogFormat(
+    engine="llama.cpp",
+    versions="2023 to 2026",
+    since=(0, 0),
+    source="https://github.com/ggml-org/llama.cpp, src/llama-context.cpp, llama-kv-cache.cpp, llama-memory-recurrent.cpp",
+    lines=(
+        LinePattern("build: ", r"\bbuild: (?P<version>\d+) \("),
+        LinePattern("llama_model_loader: loaded meta data", r"tensors from (?P<model>.+?) \(version GGUF"),
+        LinePattern("compute capability", r"Device \d+: (?P<device_name>[^,]+), compute capability"),
+        LinePattern("file size", rf"(?:print_info|llm_load_print_meta): (?:file|model) size\s+= (?P<weights_bytes>{_N}) GiB"),
+        LinePattern("file size", rf"(?:print_info|llm_load_print_meta): (?:file|model) size\s+= (?P<weights_mib>{_N}) MiB"),
+        LinePattern(
+            "llama_kv_cache",
+            rf"llama_kv_cache\w*: size =\s*(?P<available_kv_mib>{_N}) MiB \(\s*(?P<kv_cells>\d+) cells,\s*\d+ layers,"
+            r"\s*\d+(?:/\s*(?P<kv_streams>\d+))? seqs\), K \((?P<kv_cache_dtype>\w+)\):.*V \((?P<v_cache_dtype>\w+)\)",
+        ),
+        LinePattern(
+            "KV self size",
+            rf"KV self size\s+=\s*(?P<available_kv_mib>{_N}) MiB, K \((?P<kv_cache_dtype>\w+)\):.*V \((?P<v_cache_dtype>\w+)\)",
+        ),
+        LinePattern("llama_memory_recurrent", rf"llama_memory_recurrent: size =\s*(?P<available_kv_mib>{_N}) MiB"),
+        LinePattern(" n_ctx ", r"(?:llama_context|llama_new_context_with_model): n_ctx\s+= (?P<context>\d+)"),
+        LinePattern(" n_seq_max", r"n_seq_max\s+= (?P<max_num_seqs>\d+)"),
+        LinePattern(" n_ubatch", r"n_ubatch\s+= (?P<max_num_batched_tokens>\d+)"),
+        LinePattern(" kv_unified", r"kv_unified\s+= (?P<kv_unified>\w+)"),
+    ),
+    expects=("available_kv_bytes", "context"),
+    start=("llama_model_loader: loaded meta data",),
+    settings=(),
+    repeated={"available_kv_bytes": "sum", "kv_cells": "max"},
+)
+
 LOG_FORMATS = Registry(
     "log format",
-    (SGLANG, VLLM_V0, VLLM_V1_GRAPHS, VLLM_V1),
+    (SGLANG, VLLM_V0, VLLM_V1_GRAPHS, VLLM_V1, TRTLLM, LLAMA_CPP),
     group="roofline.log_formats",
     key=attrgetter("title"),
     accepts=LogFormat,

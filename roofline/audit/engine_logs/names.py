@@ -18,7 +18,7 @@ from roofline.specs.quantization import scheme as known_scheme
 # What fine-tuning and quantising put behind a name: the dimensions stay those of the base.
 _SUFFIX = re.compile(
     r"[-_.](?:instruct|it|chat|hf|base|fp8|fp8-dynamic|dynamic|awq|gptq|int4|int8|w4a16|w8a8|w8a16|quantized|bnb|4bit|8bit|"
-    r"nvfp4|mxfp4|marlin|g128|autoround|[a-z0-9]*tuned)$"
+    r"nvfp4|mxfp4|marlin|g128|autoround|[a-z0-9]*tuned|gguf|\d{5}-of-\d{5}|ud|(?:i?q|tq)\d(?:_\w+)?|[bf]f?(?:16|32))$"
 )
 _HF_ID = re.compile(r"^hf_id:\s*(\S+)", re.MULTILINE)
 _CACHED = re.compile(r"models--([^/]+?)--([^/]+)")
@@ -41,8 +41,10 @@ def model(name: str) -> str:
     """
     if os.sep in name and files.is_file(Path(name) / "config.json"):
         return name
+    if name.endswith(".gguf") and files.is_file(Path(name)):
+        return name
     cached = _CACHED.search(name)
-    wanted = f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/")
+    wanted = f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").removesuffix(".gguf")
     known = ids("models")
     for entry, path in known.items():
         match = _HF_ID.search(text_of(path))

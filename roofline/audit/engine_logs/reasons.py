@@ -282,7 +282,7 @@ def _assumed_utilization(row: Row, evidence: Evidence) -> str:
     expected = memory_budget(
         evidence.deployment.engine, evidence.request, stage, evidence.log.release, eager=evidence.deployment.eager
     )
-    share = (cache.measured + sum(entry.size for entry in expected.taken)) / expected.device.size
+    share = expected.share_for(cache.measured)
     if not 0 < share < 1 or abs(share - stage.utilization) < _SAME_SHARE:
         return ""
     text = f"no line says the share of memory: {share:.2f} instead of {stage.utilization:g} would explain it"

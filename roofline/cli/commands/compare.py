@@ -30,7 +30,9 @@ def compare(
     ] = None,
     engine_log: Annotated[
         Path | None,
-        typer.Option("--engine-log", metavar="FILE", help="Server log of vLLM or SGLang.", show_default=False),
+        typer.Option(
+            "--engine-log", metavar="FILE", help="Server log of vLLM, SGLang, TensorRT-LLM or llama.cpp.", show_default=False
+        ),
     ] = None,
     bench: Annotated[
         Path | None,

@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import formatting
 from roofline.cli.help import OUTPUT
-from roofline.cli.library import SearchOption, SortOption, check_files, matching, ordered, print_list, shadowing, show_as
+from roofline.cli.library import (
+    SearchOption,
+    SortOption,
+    check_files,
+    matching,
+    ordered,
+    print_list,
+    shadowing,
+    show_as,
+    stored,
+    stored_lines,
+)
 from roofline.cli.options import Options, model_argument, takes
 from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
 from roofline.cli.tables import print_answer
@@ -19,7 +31,7 @@ from roofline.documents import envelope
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
 from roofline.predict.options import READING
-from roofline.text import Answer, Table
+from roofline.text import Answer, Table, clean
 
 if TYPE_CHECKING:
     from roofline.blocks.model import Model
@@ -113,7 +125,15 @@ def show(
     options: Options,
     out: Output,
 ) -> None:
-    """Show the layers, parameters, KV cache size and file of a model."""
+    """Show the layers, parameters, KV cache size and file of a model.
+
+    Of a folder with safetensors files and no config.json: the sizes in their headers.
+    """
+    from roofline.specs.library import bare_checkpoint
+
+    if (folder := bare_checkpoint(name)) is not None:
+        _show_stored(name, folder, format, out)
+        return
     from roofline.blocks.model_files import load_model
     from roofline.predict.parameters import (
         count_parameters,
@@ -148,6 +168,16 @@ def show(
         format,
         out,
     )
+
+
+def _show_stored(name: str, folder: Path, format: str, out: Output) -> None:
+    """The sizes of a checkpoint without a config.json, of which there is no model to show."""
+    if format == "yaml" or (out.file is not None and out.file.suffix == ".yaml"):
+        raise InputError(f"{folder}: there is no config.json, and so no model to write as YAML")
+    sizes = stored(folder)
+    rows = [{"dtype": dtype, **held} for dtype, held in sizes["dtypes"].items()]
+    text = clean(stored_lines(name, sizes), keep_lines=True)
+    show_as(Result({**envelope({}), "stored": sizes}, lambda: rows, lambda: write_stdout(text)), format, out)
 
 
 def _model_file(name: str, loaded: Model) -> str:
@@ -285,7 +315,7 @@ def check(
 ) -> int:
     """Check model files.
 
-    Compares a GGUF file, and a folder that has a config.json and safetensors files or their index, tensor by tensor. Exits
-    with code 1 if a file is invalid.
+    Compares a GGUF file, and a folder that has a config.json and safetensors files or their index, tensor by tensor; of a
+    folder without a config.json it gives the sizes in the headers. Exits with code 1 if a file is invalid.
     """
     return check_files("models", files or [], out)

@@ -73,7 +73,7 @@ def _vllm_flags(start: ReplicaLaunch) -> list[str]:
     https://docs.vllm.ai/en/stable/features/nixl_connector_usage.html.
     """
     words = list(vllm_command(start.request, start.longest))
-    if start.prefix_caching:
+    if start.prefix_caching and start.request.prefix_caching is None:
         words.append("--enable-prefix-caching")
     if start.pool is not None:
         role = {"kv_connector": "NixlConnector", "kv_role": _VLLM_KV_ROLES[start.pool]}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, NoReturn
 
 from roofline import files
 from roofline.errors import SpecError
+from roofline.formatting import plural
 from roofline.specs.huggingface.document import Document, read_json
 
 INDEX = "model.safetensors.index.json"
@@ -55,6 +58,106 @@ class Checkpoint:
     def bytes(self) -> int:
         """Bytes of all tensors whose files are there."""
         return sum(stored.bytes for stored in self.tensors.values() if stored is not None)
+
+
+_HALF_BYTES = ("_blocks", "_packed", ".weight_packed", ".weight")
+"""Endings of tensors of bytes that hold two elements of 4 bits each: MXFP4, NVFP4, bitsandbytes."""
+_SCALED = (".weight_scale", ".weight_scale_2", ".weight.absmax", ".weight.quant_map", "_scales", ".weight_global_scale")
+"""Endings of what stands beside such a tensor."""
+_INT32 = (".qweight", ".weight_packed")
+BESIDE = re.compile(
+    r"[._](weight_scale(_inv|_2)?|scales?|scale_inv|weight_shape|weight_zero_point|weight_g_idx|qzeros|g_idx|input_scale"
+    r"|input_global_scale|weight_global_scale|pre_quant_scale|SCB|weight_format|weight\.(absmax|quant_map|nested_absmax"
+    r"|nested_quant_map|quant_state\.\w+)|[kvq]_scale|[kvq]_proj\.(output|[kv])_scale|bias_scale)$"
+)
+"""What is stored with the weights of a quantised module, behind its name: scales, zero points, orders, tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSizes:
+    """What the headers of a checkpoint say of its size, without the config.json that says what its tensors are for.
+
+    Attributes:
+        tensors: number of tensors; of `unread` ones the file is not there.
+        bytes: of the tensors that were read.
+        total_size: bytes of all tensors by the index; None without one, or where it does not say.
+        parameters: elements of weights; None where a header does not tell how many are packed into a number.
+        dtypes: number of tensors, elements as they are stored, and bytes, by dtype, the most bytes first.
+        packed: number of tensors with several elements in a number, by what is in one: "2 of 4 bits in a byte".
+        beside: number of tensors that are no weights (scales, zero points, orders of columns).
+    """
+
+    tensors: int
+    unread: int
+    bytes: int
+    total_size: int | None
+    parameters: int | None
+    dtypes: dict[str, tuple[int, int, int]]
+    packed: dict[str, int]
+    beside: int
+
+
+def stored_sizes(checkpoint: Checkpoint) -> StoredSizes:
+    """Sizes of a checkpoint from the names, shapes and dtypes in its headers."""
+    dtypes: dict[str, tuple[int, int, int]] = {}
+    packed: Counter[str] = Counter()
+    elements: int | None = 0
+    beside = 0
+    for name, stored in checkpoint.tensors.items():
+        if stored is None:
+            continue
+        count, stored_elements, size = dtypes.get(stored.dtype, (0, 0, 0))
+        dtypes[stored.dtype] = count + 1, stored_elements + prod(stored.shape), size + stored.bytes
+        if BESIDE.search(name) or name.endswith("inv_freq"):
+            beside += 1
+            continue
+        each, what = _packing(name, stored, checkpoint)
+        if what:
+            packed[what] += 1
+        elements = None if elements is None or each is None else elements + prod(stored.shape) * each
+    unread = sum(stored is None for stored in checkpoint.tensors.values())
+    return StoredSizes(
+        tensors=len(checkpoint.tensors),
+        unread=unread,
+        bytes=checkpoint.bytes,
+        total_size=checkpoint.total_size,
+        parameters=None if unread else elements,
+        dtypes=dict(sorted(dtypes.items(), key=lambda entry: -entry[1][2])),
+        packed=dict(packed),
+        beside=beside,
+    )
+
+
+def sizes_in_words(sizes: StoredSizes) -> str:
+    """The sizes of a checkpoint in a phrase: tensors, bytes, dtypes, parameters."""
+    size = sizes.total_size if sizes.unread else sizes.bytes
+    parts = [plural(sizes.tensors, "tensor")]
+    parts += [f"{size:,} bytes"] if size is not None else []
+    parts += [f"{' and '.join(sizes.dtypes)}"] if 0 < len(sizes.dtypes) < 3 else []
+    parts += [f"{sizes.parameters:,} parameters"] if sizes.parameters is not None else []
+    return ", ".join(parts)
+
+
+def _packing(name: str, stored: Stored, checkpoint: Checkpoint) -> tuple[int | None, str]:
+    """Elements of a weight in each number of a tensor, and that in words; None: the header does not tell."""
+    if stored.dtype == "U8" and (ending := next((end for end in _HALF_BYTES if name.endswith(end)), None)) is not None:
+        base = name.removesuffix(ending)
+        if any(base + end in checkpoint.tensors for end in _SCALED):
+            return 2, "2 of 4 bits in a byte"
+    if stored.dtype in ("I32", "U32") and name.endswith(_INT32):
+        each = _elements_of_int32(name.removesuffix(".qweight"), stored, checkpoint) if name.endswith(".qweight") else None
+        what = "an unknown number, of 2 to 8 bits, in 32 bits" if each is None else f"{each} of {32 // each} bits in 32 bits"
+        return each, what
+    return 1, ""
+
+
+def _elements_of_int32(module: str, stored: Stored, checkpoint: Checkpoint) -> int | None:
+    """Elements in each number of AWQ's and GPTQ's `qweight`, by the outputs of `scales` and of the packed zero points."""
+    scales, zeros = (checkpoint.tensors.get(f"{module}.{name}") for name in ("scales", "qzeros"))
+    if scales is None or zeros is None or len(scales.shape) != 2 or len(zeros.shape) != 2 or not zeros.shape[1]:
+        return None
+    each, rest = divmod(scales.shape[1], zeros.shape[1])
+    return each if not rest and each in (4, 8, 16) else None
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:

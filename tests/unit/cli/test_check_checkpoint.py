@@ -283,3 +283,97 @@ def test_layers_of_multi_token_prediction() -> None:
     model = load_model("llama-3.1-8b")[0].model_copy(update={"assumptions": (said,)})
     found = [_not_language(f"model.layers.{index}.self_attn.o_proj.weight", model) for index in (31, 32, 33)]
     assert found == [None, "multi-token prediction", None]
+
+
+def test_scales_of_the_cache_are_no_weights(folder: Path, run: Run) -> None:
+    """ModelOpt writes them since some release, a number in fp32 for K and for V of each layer: no config says whether."""
+    scales: Shapes = {f"model.layers.{i}.self_attn.{kv}_proj.{kv}_scale": () for i in range(2) for kv in "kv"}
+    store(folder, {**TENSORS, **scales}, dict.fromkeys(scales, "F32"))
+    result = run("models", "check", str(folder))
+    assert result.code == 0, result.err
+    assert "4 scales of the KV cache" in result.out
+    total = 2 * sum(map(prod, TENSORS.values()))
+    index = {"weight_map": dict.fromkeys([*TENSORS, *scales], "gone.safetensors")}
+    for size, code in ((total + 16, 0), (total + 8, 0), (total, 1), (total + 32, 1)):
+        (folder / "model.safetensors.index.json").write_text(json.dumps({**index, "metadata": {"total_size": size}}))
+        assert run("models", "check", str(folder)).code == code, size
+
+
+PACKED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "model.embed_tokens.weight": ("BF16", (331, 64)),
+    # NVFP4: two elements in a byte, a scale for 16 of them and one for all
+    "model.layers.0.mlp.up_proj.weight": ("U8", (64, 32)),
+    "model.layers.0.mlp.up_proj.weight_scale": ("F8_E4M3", (64, 4)),
+    "model.layers.0.mlp.up_proj.weight_scale_2": ("F32", ()),
+    # AWQ: 8 outputs in 32 bits, as those of its zero points say
+    "model.layers.0.mlp.down_proj.qweight": ("I32", (64, 8)),
+    "model.layers.0.mlp.down_proj.scales": ("BF16", (2, 64)),
+    "model.layers.0.mlp.down_proj.qzeros": ("I32", (2, 8)),
+}
+
+
+def _packed(folder: Path, more: dict[str, tuple[str, tuple[int, ...]]] | None = None) -> None:
+    every = {**PACKED, **(more or {})}
+    store(folder, {name: shape for name, (_, shape) in every.items()}, {name: dtype for name, (dtype, _) in every.items()})
+
+
+def test_a_folder_without_a_config(tmp_path: Path, run: Run) -> None:
+    """331 x 64 + 64 x 64 twice are 29,376 parameters; bytes are those of all seven tensors."""
+    _packed(tmp_path)
+    for command in (("check",), ("show",)):
+        result = run("models", *command, str(tmp_path), "--json")
+        assert result.code == 0
+        document = json.loads(result.out)
+        sizes = document["stored"] if command == ("show",) else document["checked"][0]["stored"]
+        assert (sizes["tensors"], sizes["unread"], sizes["beside"]) == (7, 0, 4)
+        assert sizes["parameters"] == 331 * 64 + 2 * 64 * 64
+        assert sizes["bytes"] == 2 * 331 * 64 + (64 * 32 + 64 * 4 + 4) + (4 * 64 * 8 + 2 * 2 * 64 + 4 * 2 * 8)
+        assert sizes["dtypes"]["I32"] == {"tensors": 2, "elements": 64 * 8 + 16, "bytes": 4 * (64 * 8 + 16)}
+        assert sizes["packed"] == {"2 of 4 bits in a byte": 1, "8 of 4 bits in 32 bits": 1}
+    text = run("models", "show", str(tmp_path)).out
+    assert "29,376 parameters" in text
+    assert "packed: 1 tensor with 8 of 4 bits in 32 bits" in text
+
+
+def test_packing_that_no_header_tells(tmp_path: Path, run: Run) -> None:
+    """compressed-tensors has the number of elements in the values of weight_shape: no parameters are given."""
+    _packed(
+        tmp_path, {"x.weight_packed": ("I32", (64, 8)), "x.weight_scale": ("BF16", (64, 4)), "x.weight_shape": ("I32", (2,))}
+    )
+    sizes = json.loads(run("models", "show", str(tmp_path), "--json").out)["stored"]
+    assert sizes["parameters"] is None
+    assert sizes["packed"]["an unknown number, of 2 to 8 bits, in 32 bits"] == 1
+
+
+def test_an_index_alone(tmp_path: Path, run: Run) -> None:
+    """It has names and a total; no shapes, and so no parameters."""
+    index = {"metadata": {"total_size": 123_456}, "weight_map": {"a.weight": "model-00001-of-00001.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    result = run("models", "check", str(tmp_path))
+    assert result.code == 0
+    assert "1 tensor, none of whose files is there" in result.out
+    assert "123,456 bytes by the index" in result.out
+    sizes = json.loads(run("models", "show", str(tmp_path), "--json").out)["stored"]
+    assert (sizes["unread"], sizes["parameters"], sizes["total_size"]) == (1, None, 123_456)
+
+
+def test_analyze_says_what_is_missing(tmp_path: Path, run: Run) -> None:
+    """One error: no config.json, and what there is instead."""
+    _packed(tmp_path)
+    result = run("analyze", str(tmp_path), "--hardware", "h100-sxm")
+    assert (result.code, result.out) == (2, "")
+    assert "is a folder without a config.json beside model.safetensors" in result.err
+    assert "7 tensors" in result.err
+    assert "29,376 parameters" in result.err
+    refused = run("models", "show", str(tmp_path), "--format", "yaml")
+    assert refused.code == 2
+    assert "no config.json" in refused.err
+
+
+def test_a_broken_file_is_named(tmp_path: Path, run: Run) -> None:
+    """A checkpoint that was cut off is an error, not a size."""
+    (tmp_path / "model.safetensors").write_bytes(b"\xff" * 20)
+    assert run("models", "show", str(tmp_path)).code == 2
+    checked = run("models", "check", str(tmp_path))
+    assert checked.code == 1
+    assert "safetensors" in checked.err

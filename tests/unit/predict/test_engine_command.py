@@ -46,6 +46,25 @@ def test_context_and_sequence_parallelism() -> None:
     assert shlex.split(shell_line(tuple(line)))[10] == line[10]
 
 
+@pytest.mark.parametrize(
+    ("engine", "on", "off"),
+    [("vllm", ["--enable-prefix-caching"], ["--no-enable-prefix-caching"]), ("sglang", [], ["--disable-radix-cache"])],
+)
+def test_prefix_caching(engine: str, on: list[str], off: list[str]) -> None:
+    """As it was predicted, where that was said; SGLang caches prefixes unless it is told not to."""
+    plain = command("qwen3-next-80b-a3b", engine=engine, tp=4)
+    for given, flags in ((True, on), (False, off)):
+        line = command("qwen3-next-80b-a3b", engine=engine, tp=4, enable_prefix_caching=given)
+        assert [word for word in line if word not in plain] == flags
+        assert [word for word in line if word not in flags] == plain
+
+
+def test_prefix_caching_of_tensorrt_llm() -> None:
+    """It is a key of its file of options."""
+    request = prepare("llama-3.1-8b", "h200-sxm", engine="trtllm", enable_prefix_caching=False)
+    assert YAML(typ="safe").load(trtllm_options(request, 1280))["kv_cache_config"]["enable_block_reuse"] is False
+
+
 @pytest.mark.parametrize(("dtype", "flags"), [("bf16", ["--dtype", "bfloat16"]), ("fp8", ["--quantization", "fp8"])])
 def test_dtype(dtype: str, flags: list[str]) -> None:
     """VLLM has fp8 weights under another flag."""

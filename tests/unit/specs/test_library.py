@@ -247,3 +247,22 @@ def test_the_quick_reader_reads_the_same() -> None:
             quick = next(found for spec in choices if (found := read_trusted(path, spec)) is not None)  # type: ignore[type-var]
             file = read_yaml(path)
             assert quick == (file.validate(type(quick[0])), file.sha256), path
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("sglang", "0.5"), ("sglang@0.5", "0.5"), ("sglang@0.5.2", "0.5"), ("sglang@0.4.9", "0.5"), ("sglang@0.5.3", "0.5.9"),
+        ("sglang@0.5.9.post1", "0.5.9"), ("sglang@0.5.10", "0.5.23"), ("vllm@0.19.1", "0.19"), ("vllm@0.20.0", "0.25"),
+    ],
+)  # fmt: skip
+def test_rules_of_a_release(name: str, version: str) -> None:
+    """A file for 0.5 holds for each 0.5.x, but for those of which another says so (`since`)."""
+    assert load_engine(name)[0].version == version
+
+
+def test_releases_newer_than_the_rules() -> None:
+    """They are refused by name; the newest rules are taken where that is asked for."""
+    with pytest.raises(InputError, match=r"sglang 0\.5\.24.*0\.5\.23"):
+        load_engine("sglang@0.5.24")
+    assert load_engine("sglang@0.5.24", newest=True)[0].version == "0.5.23"

@@ -13,6 +13,7 @@ from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
 from roofline.audit.engine_logs.names import Row
 from roofline.specs.library import load_hardware
+from roofline.specs.workload import Segment
 
 GIB = 2**30
 TOKEN = 32 * 2 * 8 * 128 * 2  # Llama 3.1 8B: K and V of 8 heads of 128 in 32 layers at 2 bytes = 128 KiB
@@ -94,6 +95,9 @@ def test_sglang() -> None:
         ("h100-sxm", "0.5.6", ", tp_size=4", 1 - (512 + 1.5 * 8192 + 2 * 512 + 4 * 128) / 81559),
         ("h100-sxm", "0.5.6", ", chunked_prefill_size=4096", 1 - 10 * 1024 / 81559),  # at least 10 GiB
         ("rtx-4090", "0.5.6", "", 1 - (512 + 1.5 * 2048 + 2 * 24 + 128) / 24564),
+        # from 0.5.10 on 8 MiB for each graph of prompts: 8 + 14 + 8 + 8 + 12 sizes up to 4096 tokens, one more per 512 beyond
+        ("h100-sxm", "0.5.12", "", 1 - (512 + 1.5 * 8192 + 2 * 256 + 128 + 8 * (50 + 8)) / 81559),
+        ("rtx-4090", "0.5.21", "", 1 - (512 + 1.5 * 4096 + 2 * 48 + 128 + 8 * 50) / 24564),
         # before 0.5.3: 9.5 GiB and half of one per device on cards of 35 to 90 GiB
         ("h100-sxm", "0.4.9", ", tp_size=2", 1 - 10.5 * 1024 / 81559),
     ],
@@ -117,6 +121,79 @@ def test_sglangs_share_where_no_line_says_it(
     assert "as SGLang computes it" in note.why
     whole = compare(None, "h100-sxm", engine_log_path=SAMPLES / "sglang-0.5.log")
     assert whole.request.memory.utilization == 0.88
+
+
+def test_sglangs_pools(write: Callable[..., Path]) -> None:
+    """Without the lines about free memory its own sizes of K and V count: 2 x 1.25 GiB over 128 KiB a token."""
+    settings = "server_args=ServerArgs(model_path='meta-llama/Meta-Llama-3.1-8B-Instruct')"
+    allocated = "KV Cache is allocated. #tokens: 20480, K size: 1.25 GB, V size: 1.25 GB"
+    row = _row(compare(None, "h100-sxm", engine_log_path=write(settings, allocated)), AIDED)
+    assert (row.measured, row.predicted) == (20_480, 20_480)
+
+
+def test_tensorrt_llm() -> None:
+    """54.00 GiB over 128 KiB; unaided 0.9 of what the card has left by weights, the largest step and 1.5 GiB of the rest."""
+    found = compare("llama-3.1-8b", "h100-sxm", engine_log_path=SAMPLES / "trtllm-1.1.log")
+    assert _row(found, AIDED).predicted == 54 * GIB / TOKEN == 442_368
+    part = found.request.memory.fullest_stage
+    device = device_memory(load_hardware("h100-sxm")[0]).size
+    activations = part.activation_bytes((Segment(1, 8192, 0),))
+    left = 0.9 * (device - 8_030_261_248 * 2 - activations - 1.5 * GIB)
+    assert _row(found, "kv_cache_bytes").predicted == pytest.approx(left, rel=1e-6)
+    assert found.request.engine.name == "trtllm"
+
+
+def test_the_last_block_of_tensorrt_llm_is_whole(write: Callable[..., Path]) -> None:
+    """0.9 of 10 GiB are 2,304 blocks of 32 tokens and 4 MiB; of 10.01 GiB 2,306.3, and 2,307 are allocated."""
+    lines = (
+        "INFO Memory usage when calculating max tokens in paged kv cache: total: 79.10 GiB, available: 10.01 GiB",
+        "[TensorRT-LLM][INFO] Number of blocks in KV cache primary pool: 2307",
+        "[TensorRT-LLM][INFO] Number of tokens per block: 32.",
+    )
+    row = _row(compare("llama-3.1-8b", "h100-sxm", engine_log_path=write(*lines)), AIDED)
+    assert (row.measured, row.predicted) == (2307 * 32, 2307 * 32)
+
+
+def test_llama_cpp() -> None:
+    """Four slots of 8,192 cells, each 32 layers x 2,048 elements of 34/32 bytes; the card is that of the log."""
+    found = compare(None, None, engine_log_path=SAMPLES / "llama.cpp-2025.log")
+    assert _row(found, "kv_cache_bytes").predicted == 4 * 8192 * 32 * 2048 * 34 / 32 == 2176 * 2**20
+    assert _row(found, AIDED).predicted == 32_768
+    assert found.request.model.name == "llama-3.1-8b"
+    assert found.request.hardware.name == "rtx-3090"
+    assert not [row for row in found.rows if row.quantity == "weights_bytes"]  # of a GGUF file, which is not here
+
+
+@pytest.mark.parametrize(("unified", "cells"), [("true", 4 * 128 + 512), ("false", 4 * 768)])
+def test_windows_of_llama_cpp(write: Callable[..., Path], unified: str, cells: int) -> None:
+    """gpt-oss: a cache that all slots share has a window for each of them; else each slot has 128 + 512 in blocks of 256."""
+    token = 12 * 2 * 8 * 64 * 2
+    lines = [
+        "llama_context: n_seq_max     = 4",
+        "llama_context: n_ctx         = 131072",
+        "llama_context: n_ubatch      = 512",
+        f"llama_context: kv_unified    = {unified}",
+        "llama_kv_cache: size = 3072.00 MiB (131072 cells,  12 layers,  4/1 seqs), K (f16): 1536.00 MiB, V (f16): 1536.00 MiB",
+    ]
+    row = _row(compare("gpt-oss-20b", "rtx-3090", engine_log_path=write(*lines)), "kv_cache_bytes")
+    assert row.predicted == (131072 + cells) * token
+
+
+def test_hybrids_in_the_older_count(write: Callable[..., Path]) -> None:
+    """Qwen3.5 122B: 12 layers with a cache and 36 with states, in four groups of 12, which share the pool.
+
+    Up to 0.19 the log counts the blocks of one group, in blocks of 2,128 tokens of 12,288 bytes (fp8).
+    """
+    init = INIT.replace("max_seq_len=8192", "max_seq_len=131072").replace("kv_cache_dtype=auto", "kv_cache_dtype=fp8")
+    lines = [
+        "INFO [gpu_worker.py:1] Available KV cache memory: 21.43 GiB",
+        "INFO [kv_cache_utils.py:1] GPU KV cache size: 467,712 tokens",
+        "INFO [kv_cache_utils.py:2] Maximum concurrency for 131,072 tokens per request: 11.79x",
+    ]
+    compared = compare("qwen3.5-122b-a10b", "h200-sxm", engine_log_path=write(init, *lines), quantization="nvfp4")
+    block = compared.request.memory.fullest_stage.layout.kinds[0].block
+    predicted = _row(compared, AIDED).predicted
+    assert predicted == 21.43 * GIB // (4 * 12_288 * block) * block
 
 
 def test_sizes_that_were_given(write: Callable[..., Path]) -> None:

@@ -24,6 +24,8 @@ GIB = 2**30
         ("vllm-0.10.0-tp2.log", "vllm 0.8 to 0.20 (V1)", "0.10.0"),
         ("vllm-0.22.0.log", "vllm 0.21 and later (V1)", "0.22.0"),
         ("sglang-0.5.log", "sglang 0.4 and 0.5", None),
+        ("trtllm-1.1.log", "trtllm 0.8 to 1.2", "1.1.0"),
+        ("llama.cpp-2025.log", "llama.cpp 2023 to 2026", "6900"),
     ],
 )
 def test_samples_are_read_in_their_format(name: str, title: str, version: str | None) -> None:
@@ -47,6 +49,30 @@ def test_first_engine() -> None:
     assert (log.number("kv_blocks"), log.number("concurrency_len"), log.number("concurrency")) == (28122, 8192, 54.93)
     assert log.argument("model") == "meta-llama/Llama-3.1-8B-Instruct"
     assert log.argument("max_num_seqs") is None  # it prints None
+
+
+def test_the_cache_of_a_dry_run_is_passed_over() -> None:
+    """TensorRT-LLM allocates a cache for its dry run, and then the one that stays."""
+    log = read(SAMPLES / "trtllm-1.1.log")
+    assert (log.number("kv_tokens"), log.argument("max_model_len")) == (442_368, "131072")
+    assert log.number("available_kv_bytes") == pytest.approx(54 * GIB)
+    assert log.number("used_bytes") == pytest.approx(20.18 * GIB)
+    assert log.argument("block_size") == "32"
+
+
+def test_caches_of_llama_cpp_add_up(write: Callable[..., Path]) -> None:
+    """Layers with a window have a cache of their own, and recurrent state a third; MiB are read as such."""
+    cells = "({} cells,  12 layers,  1/1 seqs), K (f16): 1.00 MiB, V (f16): 1.00 MiB"
+    lines = (
+        "llama_context: n_ctx         = 4096",
+        f"llama_kv_cache: size = 96.00 MiB {cells.format(4096)}",
+        f"llama_kv_cache: size = 18.00 MiB {cells.format(768)}",
+        "llama_memory_recurrent: size = 50.25 MiB (1 cells, 24 layers, 1 seqs), R (f32): 2.25 MiB, S (f32): 48.00 MiB",
+    )
+    log = read(write(*lines))
+    assert log.number("available_kv_bytes") == (96 + 18 + 50.25) * 2**20
+    assert log.number("kv_cells") == 4096
+    assert log.argument("kv_cache_dtype") == "f16"
 
 
 def test_ranks() -> None:
@@ -135,7 +161,8 @@ def test_replicas_are_no_restarts(write: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (("llama_model_loader: loaded meta data",), "no start-up lines of vLLM or SGLang"),
+        (("mlx_lm.server: starting",), "no start-up lines of vLLM, SGLang, TensorRT-LLM or llama.cpp"),
+        (("llama_model_loader: loaded meta data",), "the start failed before them"),
         (("",), "Known formats: sglang 0.4 and 0.5, vllm 0.2 to 0.8 (V0)"),
         ((INIT,), "the start failed before them"),
     ],
