@@ -443,16 +443,22 @@ show(
 # A ring does it in two passes. In the first each device ends up with the sum of one piece of the tensor, in the second the sums go round.
 
 # %%
+sent = written(
+    "",
+    "2 * (n - 1) / n * L * B * d_model * b_a",
+    {
+        "n": (8, "devices"),
+        "L": (80, "layers, each with one all-reduce after attention"),
+        "B": (64, "tokens of the step, one per sequence"),
+        "d_model": (8192, ""),
+        "b_a": (2, "bytes of an activation in bf16"),
+    },
+    "bytes",
+).make()
+reduced = roofline.explain(LLAMA70, "layers/attention/all_reduce", NODE, tp=8, batch=64)
+assert sent.value == next(entry.value for entry in reduced.parts if entry.subject == "link_bytes")
 show(
-    formula(
-        "layers/attention/all_reduce",
-        LLAMA70,
-        NODE,
-        part="link_bytes",
-        tp=8,
-        batch=64,
-        title="Sent by a device, all-reduces after attention, 8 devices: of the tensor 7 pieces of 8, twice",
-    ),
+    formula(sent, title="Sent by each of n devices, all-reduces after attention"),
     say(
         "Of the tensor of all tokens' vectors, a device sends (n - 1)/n in each of the two passes. So the bytes hardly depend on the number of "
         "devices: with two it is the tensor once, with very many twice."

@@ -104,6 +104,7 @@ def explorer(request: ResolvedRequest, result: Analysis, slo: float) -> Figure:
         y=Axis(title=f"tok/s{' per GPU' if devices > 1 else ''}", scale="linear", low=0.0),
         series=tuple(series),
         marks=tuple(marks),
+        zones=() if drawn else (Zone(text="no batch fits in memory", role="memory"),),
         table=table("explorer-rows", "Batches", "", names, rows),
     )
 

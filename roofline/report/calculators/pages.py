@@ -209,10 +209,10 @@ def _preempt() -> Calculator:
         number_control("tokens", "Cached tokens", values, 1, 2.0**20, "tokens", "Sequence", "of the evicted sequence"),
         optional_control("batch", "Batch", values, (1.0, 256.0), "sequences", "none", "Running meanwhile", whole=True,
                          text="recomputed tokens share its steps"),
-        optional_control("context", "Context", values, (1.0, 131072.0), "tokens", "as the evicted one", "Running meanwhile",
+        optional_control("context", "Context", values, (1.0, 131072.0), "tokens", "the same", "Running meanwhile",
                          whole=True, text="cached by each of these"),
-        optional_control("host_link", "Link", values, (1.0, 1000.0), "GB/s", "as measured, or typical", "Copies",
-                         text="what large copies reach, each way"),
+        optional_control("host_link", "Link", values, (1.0, 1000.0), "GB/s", "default", "Copies",
+                         text="what large copies reach, each way: as measured, or typical"),
         Control(key="pinned", label="Page-locked memory", kind="switch", value=True, group="Copies"),
         Control(key="coalesced", label="Coalesced", kind="switch", value=True, group="Copies",
                 help="blocks gathered, and copied in one call"),
@@ -252,7 +252,7 @@ def _plan() -> Calculator:
             choice_control(
                 f"hardware{key}", f"Hardware {key}", listed if first else [("", "none"), *listed], values, "Hardware"
             ),
-            optional_control(f"price{key}", f"Price {key}", values, (0.1, dearest), "USD/h", "of the list", "Hardware"),
+            optional_control(f"price{key}", f"Price {key}", values, (0.1, dearest), "USD/h", "list price", "Hardware"),
         ]
     controls = (
         choice_control("model", "Model", _titles("models"), values, "Traffic"),
