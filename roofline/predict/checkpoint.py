@@ -19,7 +19,7 @@ from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.gguf.header import Gguf
 from roofline.specs.huggingface.names import names
-from roofline.specs.huggingface.safetensors import BESIDE, Checkpoint, Stored
+from roofline.specs.huggingface.safetensors import QUANTIZATION_TENSORS, Checkpoint, Stored
 
 # What stands in checkpoints and is not of the language model's parameters, by what it is.
 _NOT_LANGUAGE = {
@@ -157,7 +157,7 @@ class _Matching:
         cache = {name for name in left if self.known and _KV_SCALES.search(name)}
         self.separate |= dict.fromkeys(cache, _KV_SCALES_ARE)
         left -= cache
-        self.scales = {name for name in left if self.known and BESIDE.search(name)}
+        self.scales = {name for name in left if self.known and QUANTIZATION_TENSORS.search(name)}
         self.extra = sorted(left - self.scales) if self.known else []
         self.unnamed = set() if self.known else left
 

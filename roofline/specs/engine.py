@@ -129,13 +129,13 @@ class ReservedMemory(Spec):
 
     def mib(self, devices: int, tensor: int, chunk: int | None, ranks: int, *, latent: bool) -> float:
         """Return the MiB that are kept free on each device; the arguments are those of `Engine.share`."""
-        kept = 1024 * (self.gib + self.gib_per_device * devices + (self.gib_latent if latent else 0))
+        reserved = 1024 * (self.gib + self.gib_per_device * devices + (self.gib_latent if latent else 0))
         if self.chunk is not None:
-            kept += self.mib_per_token * max(chunk or self.chunk, 2048)
+            reserved += self.mib_per_token * max(chunk or self.chunk, 2048)
         if self.graphs is not None:
             graph = self.graphs[tensor >= 4]
-            kept += graph * (self.mib_per_sequence + ranks * (4.5 if graph > 300 else 3))
-        return max(kept, 1024 * self.at_least_gib)
+            reserved += graph * (self.mib_per_sequence + ranks * (4.5 if graph > 300 else 3))
+        return max(reserved, 1024 * self.at_least_gib)
 
 
 class Engine(Spec):

@@ -170,7 +170,7 @@ def _in_folder(kind: Kind, path: Path) -> Path:
         return models[0]
     if models:
         raise SpecError(f"is a folder with {len(models)} GGUF models: name one of {_few(models)}", path=path)
-    raise SpecError(f"is a folder without a config.json{_beside(path)}", path=path)
+    raise SpecError(f"is a folder without a config.json{_stored_without_config(path)}", path=path)
 
 
 def bare_checkpoint(name: str | os.PathLike[str]) -> Path | None:
@@ -183,7 +183,7 @@ def bare_checkpoint(name: str | os.PathLike[str]) -> Path | None:
     return path if any(path.glob("*.safetensors")) or any(path.glob("*.safetensors.index.json")) else None
 
 
-def _beside(folder: Path) -> str:
+def _stored_without_config(folder: Path) -> str:
     """What a folder without a config.json has instead, as the end of an error."""
     held = sorted(folder.glob("*.safetensors")) + sorted(folder.glob("*.safetensors.index.json"))
     if not held:

@@ -65,7 +65,7 @@ _HALF_BYTES = ("_blocks", "_packed", ".weight_packed", ".weight")
 _SCALED = (".weight_scale", ".weight_scale_2", ".weight.absmax", ".weight.quant_map", "_scales", ".weight_global_scale")
 """Endings of what stands beside such a tensor."""
 _INT32 = (".qweight", ".weight_packed")
-BESIDE = re.compile(
+QUANTIZATION_TENSORS = re.compile(
     r"[._](weight_scale(_inv|_2)?|scales?|scale_inv|weight_shape|weight_zero_point|weight_g_idx|qzeros|g_idx|input_scale"
     r"|input_global_scale|weight_global_scale|pre_quant_scale|SCB|weight_format|weight\.(absmax|quant_map|nested_absmax"
     r"|nested_quant_map|quant_state\.\w+)|[kvq]_scale|[kvq]_proj\.(output|[kv])_scale|bias_scale)$"
@@ -108,7 +108,7 @@ def stored_sizes(checkpoint: Checkpoint) -> StoredSizes:
             continue
         count, stored_elements, size = dtypes.get(stored.dtype, (0, 0, 0))
         dtypes[stored.dtype] = count + 1, stored_elements + prod(stored.shape), size + stored.bytes
-        if BESIDE.search(name) or name.endswith("inv_freq"):
+        if QUANTIZATION_TENSORS.search(name) or name.endswith("inv_freq"):
             beside += 1
             continue
         each, what = _packing(name, stored, checkpoint)
