@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from roofline.blocks.base import BlockContext, Cache, Operators, Weight, per_segment
 from roofline.blocks.gqa import GroupedQueryAttention
+from roofline.numeric import minimum
 from roofline.operators.attention import Attention
 from roofline.operators.block_scores import BlockScores
 from roofline.operators.block_sparse_attention import BlockSparseAttention
@@ -85,7 +86,7 @@ class BlockSparseGroupedQueryAttention(GroupedQueryAttention):
             operators["indexer/q_norm"] = Norm(rows=site.tokens * n, width=width, dtypes=vector)
             operators["indexer/k_norm"] = Norm(rows=site.tokens, width=width, dtypes=vector)
         if self.rotary_dim != 0:
-            rotated = min(self.head_dim if self.rotary_dim is None else self.rotary_dim, self.index_head_dim)
+            rotated = minimum(self.head_dim if self.rotary_dim is None else self.rotary_dim, self.index_head_dim)
             operators["indexer/rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=rotated, dtypes=vector)
         operators["indexer/k_write"] = Copy(elements=site.tokens * width, write="cache", dtypes=vector)
         for suffix, reads, segment in per_segment(site):

@@ -107,8 +107,9 @@ Dimensions = TypedDict(  # noqa: UP013 - one name per line otherwise
         "qk_rope_head_dim": Count, "query_len": Count, "query_ranks": Count, "r_kv": Count, "ranks": Count, "ratio": Count,
         "read": Text, "redundant": Count, "resumed": Count, "rotary_dim": Count, "rounds": Count, "rows": Count, "s_kv": Count,
         "s_q": Count, "scales": Count, "scores": Count, "selective": Flag, "seqlen_k": Count, "seqlen_q": Count,
-        "sequences": Count, "sinks": Flag, "size": Count, "sliding_window": Count, "spread": Count, "state_size": Count,
-        "streams": Count, "terms": Count, "tokens": Count, "top_k": Count, "topk": Count, "tp": Count, "v_head_dim": Count,
+        "sequences": Count, "sink_tokens": Count, "sink_values": Flag, "sinks": Flag, "size": Count, "sliding_window": Count,
+        "spread": Count, "state_size": Count, "streams": Count,
+        "terms": Count, "tokens": Count, "top_k": Count, "topk": Count, "tp": Count, "v_head_dim": Count,
         "vocab": Count, "vocab_size": Count, "weight": Flag, "width": Count, "window": Count, "world": Count,
         "world_size": Count, "write": Text,
     },
@@ -297,6 +298,8 @@ _NAMES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "bias": ("bias", "whether it has biases", ()),
     "chunked": ("chunked", "whether the window is a chunk of the sequence and does not slide", ()),
     "sinks": ("sinks", "whether each head has a learned sink", ()),
+    "sink_tokens": ("sink_tokens", "learned keys that every query meets", ()),
+    "sink_values": ("sink_values", "whether learned keys have values", ()),
     "query_ranks": ("query_ranks", "devices that share the queries", ()),
     "key_ranks": ("key_ranks", "devices that share the keys", ()),
     "chosen": ("chosen", "keys that a query attends to, at most, where an indexer chooses", ("index_topk",)),
@@ -360,8 +363,8 @@ def operator_query(name: str) -> OperatorQuery:
     >>> operator_query("all_reduce").usage, operator_query("matmul").usage
     ('all-reduce bytes tp', 'gemm m n k [batch] [bias]')
     >>> operator_query("attention").usage
-    'attention [batch] [q_len] kv_len heads [kv_heads] head_dim [v_head_dim] [window] [chunked] [sinks] [query_ranks] \
-[key_ranks] [context]'
+    'attention [batch] [q_len] kv_len heads [kv_heads] head_dim [v_head_dim] [window] [chunked] [sinks] [sink_tokens] \
+[sink_values] [query_ranks] [key_ranks] [context]'
     """
     key = str(name).strip().lower().replace("-", "_")
     key = _SPELLINGS.get(key, key)

@@ -77,7 +77,7 @@ def test_show_model_draws_its_layers(run: Run) -> None:
 def test_list_sorted(run: Run) -> None:
     """--sort puts the largest first, on the screen and in JSON; a column is a key of the JSON, or short for one."""
     rows = json.loads(run("models", "list", "--search", "qwen2.5", "--sort", "parameters", "--json").out)["models"]
-    sizes = ["72b", "32b", "14b", "7b", "3b", "1.5b", "0.5b"]
+    sizes = ["72b", "32b", "14b", "7b", "vl-7b", "3b", "1.5b", "0.5b"]
     assert [row["id"] for row in rows] == [f"qwen2.5-{size}" for size in sizes]
     screen = run("models", "list", "--search", "qwen2.5", "--sort", "parameters").out
     assert re.findall(r"^  qwen2\.5-(\S+)", screen, re.MULTILINE) == sizes

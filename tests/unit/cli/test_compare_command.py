@@ -97,7 +97,7 @@ def test_refusals(run: Run, tmp_path: Path) -> None:
     sglang = SAMPLES / "sglang-bench-serving-0.5.jsonl"
     assert "give MODEL" in run("compare", "--bench", sglang, "-H", "h100-sxm").refused()
     other = tmp_path / "other.log"
-    other.write_text("llama_model_loader: loaded meta data\n")
+    other.write_text("a server of another kind\n")
     assert "Known formats: sglang" in run("compare", "--engine-log", other, "-H", "h100-sxm").refused()
     assert "not JSON" in run("compare", "--bench", other, "-H", "h100-sxm").refused()
     assert "it would be overwritten" in run("compare", "--engine-log", other, "-H", "l4", "-o", other).refused()
