@@ -63,6 +63,16 @@ def test_browser_counts_what_python_counts(open_page, paths, name):
         assert list(different(asdict(view(read, values)), got)) == [], values
 
 
+@pytest.mark.parametrize("name", ["open", "closed", "wide"])
+def test_the_candidates_fit_their_box(open_page, paths, name):
+    """At 1440 px no column is out of sight, and the widest texts do not scroll sideways."""
+    page = open_page(paths[name], width=1440, height=900)
+    widths = page.locator("#table-candidates").evaluate(
+        "(table) => [table.getBoundingClientRect().width, table.parentElement.clientWidth]"
+    )
+    assert 0 < widths[0] <= widths[1] + 1
+
+
 def test_the_rate_moves_replicas(open_page, paths):
     """At 100/s: ceil(100/20), ceil(100/40) and ceil(100/55), ceil(100/12)."""
     page = open_page(paths["open"])

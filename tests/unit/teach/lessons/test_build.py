@@ -104,6 +104,13 @@ def test_an_empty_folder_is_told(tmp_path):
         build(tmp_path, tmp_path / "to")
 
 
+def test_notebooks_install_the_wheel_beside_them():
+    """The name on PyPI is not the project's: whoever registers it would own the students' notebooks."""
+    installs = [line.strip() for line in SETUP.splitlines() if "pip install" in line]
+    assert installs
+    assert all(re.fullmatch(r"%pip install -q \./roofline-\S+\.whl", line) for line in installs)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_is_valid_and_has_its_outputs(name):
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
