@@ -119,36 +119,45 @@ def _closed_form(values: Any, row: Row) -> float:
     return float(calls / 1000 + slowest + kv * int(row["cached"]) / chip.bandwidth / cache_share)
 
 
-def _solve(some: list[Row]) -> Any:
+def _solve(some: list[Row], widen: float | None = None) -> Any:
+    """What SciPy's least squares give: values (`x`) and how far they are off (`cost`); with a number for `widen`, beside it."""
     optimize = pytest.importorskip("scipy.optimize")
 
     def misses(values: Any) -> Any:
         return [np.log(_closed_form(values, row) * float(row["tokens_per_s"])) for row in some]
 
+    low, high = (0, 60) if widen is None else (0.999 * widen, 1.001 * widen)
     solved = [
         optimize.least_squares(
-            misses, [0.85, 4, widen, 0.2], bounds=([0.5, 0, 0, 0.05], [1, 10, 60, 1]), x_scale=[0.1, 1, 5, 0.1],
+            misses, [0.85, 4, start, 0.2], bounds=([0.5, 0, low, 0.05], [1, 10, high, 1]), x_scale=[0.1, 1, 5, 0.1],
             loss="soft_l1", f_scale=0.1,
         )
-        for widen in (10, 20, 30)
+        for start in ((10, 20, 30) if widen is None else (widen,))
     ]  # fmt: skip
-    return min(solved, key=lambda one: float(one.cost)).x
+    return min(solved, key=lambda one: float(one.cost))
 
 
 def test_the_shipped_values_are_what_the_speeds_give() -> None:
-    """Three numbers for all chips; each chip left out is predicted within 10 % in the median, and within the shipped band."""
+    """Three numbers for all chips; each chip left out is predicted within 10 % in the median, and within the shipped band.
+
+    Memory is slower than widening in all rows up to about 16 FLOP a weight, so that the speeds say no more than that widening
+    takes no longer: the shipped value explains them as well as any, and a fourth more explains them worse.
+    """
     apple = [row for row in rows() if _vendor(row) == "apple" and "normiebench" not in row["source"]]
     family = load_prior()[0].families["gemm/apple"]
-    share, calls, widen, _ = _solve(apple)
+    best = _solve(apple)
+    share, calls, _, _ = best.x
+    widen = family.parameters["widen"]
     assert family.parameters["memory"] == pytest.approx(share, abs=0.02)
     assert family.parameters["wait"] * 10 * 32 == pytest.approx(calls / 1000, rel=0.1)
-    assert family.parameters["widen"] == pytest.approx(widen, abs=4)
+    assert _solve(apple, widen).cost < 1.005 * best.cost
+    assert _solve(apple, 1.25 * widen).cost > 1.02 * best.cost
     by_chip: dict[str, list[Row]] = defaultdict(list)
     for row in apple:
         by_chip[row["hardware"]].append(row)
     ratios = []
     for name, left_out in by_chip.items():
-        values = _solve([row for row in apple if row["hardware"] != name])
+        values = _solve([row for row in apple if row["hardware"] != name]).x
         ratios += [1 / float(row["tokens_per_s"]) / _closed_form(values, row) for row in left_out]
     low, high = family.bands["all"]
     assert np.median(np.abs(np.array(ratios) - 1)) < 0.1
