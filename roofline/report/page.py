@@ -30,7 +30,7 @@ _PLOTLY = "plotly-cartesian.min.js.deflate"
 """Packed once, so that pages of every machine hold the same bytes; a third of its size, which a page unpacks when it is up."""
 _COMPUTING = "computing.js"
 """Runs after the script that defines `model`, in the page and in its worker."""
-LARGEST_FORMULAS = 90_000
+LARGEST_FORMULAS = 75_000
 """Bytes of formulas from which on they are packed, so that only the page's script can show them."""
 _STYLES = ("figures", "style", "formulas", "print")
 _SCRIPTS = ("packed", "state", "controls", "elements", "view", "points", "plots", "actions", "bar", "worker", "main")
