@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import pairwise
 
 from roofline.graph.build import build
 from roofline.operators.gemm import Gemm
@@ -72,8 +73,8 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     return high
 
 
-# Which operators are bound by compute at a batch, and by how much compute time exceeds memory time.
-_State = tuple[tuple[bool, ...], float]
+# By how much each operator's compute time exceeds its other times, and the compute-bound time of all less the memory-bound one.
+_State = tuple[tuple[float, ...], float]
 
 
 def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -> int | None:
@@ -97,33 +98,52 @@ def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -
     def state(replica: int) -> _State:
         step = decode(replica, context)
         graph = build(memory.model, memory.deployment, memory.precision, step, memory.stage, per_replica=True)
-        total, kinds = 0.0, []
+        total, surpluses = 0.0, []
         for operator, repeat in graph.values():
             resources = times(operator, operator.cost(), hardware)
-            kind = resources.bound_by
-            kinds.append(kind == "compute")
-            if kind != "link":
+            surpluses.append(max(resources.matrix, resources.vector) - max(resources.memory, resources.link))
+            if (kind := resources.bound_by) != "link":
                 total += resources.bound * repeat * (1 if kind == "compute" else -1)
-        return tuple(kinds), total
+        return tuple(surpluses), total
 
-    starts = [1, *_turns(state, 1, _LAST_BATCH)]
-    for start, following in zip(starts, [*starts[1:], _LAST_BATCH + 1], strict=True):
-        if (first := _first_surplus(state, start, following - 1)) is not None:
+    for first, last in _intervals(state):
+        if (batch := _first_surplus(state, first, last)) is not None:
             # dealt round, the fullest replica has that many from the first batch on that leaves one over
-            return (first - 1) * memory.deployment.data_parallel_size + 1
+            return (batch - 1) * memory.deployment.data_parallel_size + 1
     return None
 
 
-def _turns(state: Callable[[int], _State], low: int, high: int) -> Iterator[int]:
-    """Batches above `low`, to `high`, at which some operator turns: every interval whose ends differ is halved."""
-    if state(low)[0] == state(high)[0]:
+def _intervals(state: Callable[[int], _State]) -> Iterator[tuple[int, int]]:
+    """First and last batch of each interval in which no operator turns, by rising batch, found as they are asked for."""
+    first = 1
+    for turn in _turns(state, 1, _LAST_BATCH, 0):
+        yield first, turn - 1
+        first = turn
+    yield first, _LAST_BATCH
+
+
+def _turns(state: Callable[[int], _State], low: int, high: int, tried: int) -> Iterator[int]:
+    """Batches above `low`, to `high`, at which some operator turns: every interval whose ends differ is split.
+
+    It is split around the first turn that there would be if all surpluses were straight lines. Where that parted none of the
+    `tried` operators that turn, it is split in halves.
+    """
+    before, after = state(low)[0], state(high)[0]
+    turning = [(start, end) for start, end in zip(before, after, strict=True) if (start > 0) != (end > 0)]
+    if not turning:
         return
     if high - low == 1:
         yield high
         return
-    middle = (low + high) // 2
-    yield from _turns(state, low, middle)
-    yield from _turns(state, middle, high)
+    if len(turning) == tried:
+        points = [low, (low + high) // 2, high]
+        tried = 0
+    else:
+        before_turn = low + int(min(start / (start - end) for start, end in turning) * (high - low))
+        points = sorted({low, min(before_turn, high - 1), min(before_turn + 1, high), high})
+        tried = len(turning)
+    for start, end in pairwise(points):
+        yield from _turns(state, start, end, tried)
 
 
 def _first_surplus(state: Callable[[int], _State], low: int, high: int) -> int | None:
