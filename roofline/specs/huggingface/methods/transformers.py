@@ -157,7 +157,14 @@ def modelopt(keys: Keys, dtype: str) -> Plan:
     algorithm = keys.choice("quant_algo", of=(*_ALGORITHMS, _MIXED))
     groups = keys.parts("config_groups")
     if algorithm != _MIXED:
-        rules = [Rule(_scheme(keys, algorithm), roles=AND_HEAD)]
+        whole = _scheme(keys, algorithm)
+        for group in groups.values():  # which say it once more
+            if _of_group(group) != whole:
+                group.refuse("weights", f"and input_activations are not those of quant_algo {algorithm}")
+            if (targets := group.listed("targets")) != ["Linear"]:
+                group.refuse("targets", f"{targets!r:.60} is not known beside quant_algo; known: ['Linear']")
+            group.done()
+        rules = [Rule(whole, roles=AND_HEAD)]
     elif layers := keys.parts("quantized_layers"):
         by_scheme: dict[Scheme, list[str]] = {}
         for name, layer in layers.items():
@@ -181,6 +188,14 @@ def _scheme(keys: Keys, algorithm: str) -> Scheme:
 
 
 def _group(group: Keys) -> Rule:
+    if not (targets := group.listed("targets")):
+        group.refuse("targets", "names no modules")
+    rule = group.named(_of_group(group), targets, "targets")
+    group.done()
+    return rule
+
+
+def _of_group(group: Keys) -> Scheme:
     weights, inputs = group.part("weights"), group.part("input_activations")
     if weights is None:
         group.refuse("weights", "is missing: how weights are stored is not said")
@@ -195,8 +210,4 @@ def _group(group: Keys) -> Rule:
         if tuple(inputs.get(name) for name in ("type", "num_bits", "group_size")) != kind:
             group.refuse("input_activations", "of another format than weights are not known")
         inputs.choice("dynamic", of=(False,), default=False)
-    if not (targets := group.listed("targets")):
-        group.refuse("targets", "names no modules")
-    rule = group.named(_scheme(group, algorithm), targets, "targets")
-    group.done()
-    return rule
+    return _scheme(group, algorithm)

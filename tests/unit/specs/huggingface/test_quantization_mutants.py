@@ -40,6 +40,10 @@ _CONFIGS: dict[str, Config] = {
         "quant_method": "modelopt", "producer": {"name": "modelopt", "version": "0.23"},
         "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]},
     },
+    "ModelOpt as for Gemma 4": {
+        "quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"], "producer": {"name": "modelopt"},
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": _FLOAT4, "input_activations": _FLOAT4}},
+    },
     "groups of ModelOpt": {
         "quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",
         "config_groups": {
@@ -63,7 +67,8 @@ NO_EFFECT: dict[str, str] = {
 # Keys that have a default, which is what the library takes where they are absent.
 DEFAULTS = frozenset({
     "_data", "activation_scheme", "actorder", "axis", "bits", "w_bit", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant",
-    "channel_wise", "checkpoint_format", "data_type", "dynamic", "exclude", "exclude_modules", "expert_dtype", "export", "fmt",
+    "channel_wise", "checkpoint_format", "config_groups",
+    "data_type", "dynamic", "exclude", "exclude_modules", "expert_dtype", "export", "fmt",
     "granularity", "group_size", "head_bits", "ignore", "ignored_layers", "in_group_size", "input_activations", "input_tensors",
     "is_dynamic", "kv_cache_quant_algo", "kv_cache_scheme", "layer_quant_config", "linear_weights_not_to_quantize", "lm_head",
     "load_in_4bit", "mode", "modules_in_block_to_quantize", "modules_to_not_convert", "nbits_per_codebook", "num_bits",
