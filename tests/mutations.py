@@ -27,7 +27,14 @@ _APART = ("vision_config", "audio_config", "quantization_config", "auto_map", "i
 
 # Values that the reference implementation takes as they are, though a published config has others.
 _ALLOWED = {
-    "zero": ("first_k_dense_replace", "n_shared_experts", "num_hash_layers", "num_nextn_predict_layers"),
+    "zero": (
+        "first_k_dense_replace",
+        "n_shared_experts",
+        "moe_num_shared_experts",
+        "hidden_size_per_layer_input",
+        "num_hash_layers",
+        "num_nextn_predict_layers",
+    ),  # fmt: skip
     "null": ("q_lora_rank", "sliding_window", "head_dim", "moe_latent_size"),
     "removed": ("head_dim", "moe_latent_size"),
     "fraction": ("partial_rotary_factor",),

@@ -7,11 +7,13 @@ class is published beside the weights alone, it is that of the language model wh
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from mutations import MUTATIONS, places, problem
 
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
@@ -345,6 +347,34 @@ def test_interns2_is_qwen3_5() -> None:
     config = {"architectures": ["InternS2PreviewForConditionalGeneration"], "model_type": "interns2_preview"}
     alone, wrapped = _model(text), _model({**config, "text_config": text, **_VISION})
     assert count_parameters(wrapped).total == count_parameters(alone).total > 0
+
+
+def _silent_errors(configs: Mapping[str, Keys], step: int) -> list[str]:
+    """What is wrong with the answers to every `step`-th mutant of configs; `ROOFLINE_FUZZ=STEP` tries all."""
+    every = [(name, place, mutation) for name, config in configs.items() for place in places(config) for mutation in MUTATIONS]
+    tried = every[:: max(round(step / float(os.environ.get("ROOFLINE_FUZZ", "1"))), 1)]
+    assert len(tried) > 500
+    told = ((name, problem(configs[name], place, mutation)) for name, place, mutation in tried)
+    return [f"{name}: {wrong}" for name, wrong in told if wrong]
+
+
+def test_mutants() -> None:
+    """With one key wrong, in the language model's part or around it, a config is read right or refused by name."""
+    deepseek = {"architectures": [DEEPSEEK[0]], "model_type": "deepseek_vl_v2", "language_config": _VL2, **_VISION}
+    assert not _silent_errors({**{case: _remote(case) for case in REMOTE}, DEEPSEEK[0]: deepseek}, 12)
+
+
+@pytest.mark.oracle
+def test_mutants_of_classes_of_transformers() -> None:
+    """The same of configs as transformers writes them, with all the keys of towers and of generation around."""
+    _libraries()
+    configs = {}
+    for case in HF:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = {**_whole(case)[1].to_dict(), "architectures": [case]}
+        configs[case] = json.loads(json.dumps(whole, default=str))
+    assert not _silent_errors(configs, 25)
 
 
 READ = {

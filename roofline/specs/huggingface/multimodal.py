@@ -51,9 +51,10 @@ def _minicpm(config: Config) -> str:
     versions = {"2.0": "minicpm", "2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
     given = config.raw("version")
     if given is None:  # as vLLM has it: MiniCPM-o 2.6 and the first two MiniCPM-V do not say
-        if config.data.get("model_type") == "minicpmo":
-            return "qwen2"
-        return "minicpm" if config.data.get("hidden_size") == 2304 and config.data.get("query_num") == 64 else "llama"
+        first = config.data.get("hidden_size") == 2304 and config.data.get("query_num") == 64
+        family = "qwen2" if config.data.get("model_type") == "minicpmo" else "minicpm" if first else "llama"
+        config.note("version", f"that of {family}", "config.json names none: as vLLM has it")
+        return family
     if str(given) not in versions:
         config.refuse("version", f"{given!r} is not known; known: {', '.join(versions)}")
     return versions[str(given)]

@@ -165,6 +165,8 @@ def _language_model(document: Document) -> tuple[Config, list[str]]:
         others += other_parts(data, name)
         outer = {key: data[key] for key in _INHERITED if key in data}
         data, place = inner, (*place, name)
+    if not isinstance(kind := document.data.get("model_type"), str | None):
+        raise document.error(("model_type",), f"model_type: must be a text, not {kind!r:.60}")
     if not place:
         config, others = Config(document, data), other_parts(data, None)
         config.harmless(*others)
@@ -175,6 +177,10 @@ def _language_model(document: Document) -> tuple[Config, list[str]]:
         listed = ", ".join(f"{key} {str(value).lower()}" for key, value in defaults.items())
         config.note("absent_keys", listed, "the part names what differs from its class alone: these are the class's")
     _look_outside(document, config)
+    for key in document.data:
+        absent = [name for name in _INHERITED if name not in document.data]
+        if key not in _INHERITED and (near := difflib.get_close_matches(key, absent, n=1, cutoff=0.8)):
+            raise document.error((key,), f"{key}: is not known; did you mean {near[0]}?")
     return config, others
 
 
@@ -221,6 +227,9 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         config.refuse("architectures", f"must be a list of names, not {architectures!r:.60}")
     model_type = config.text("model_type", default=None)
+    if wrapper is not None and not config.place and not any(key in config.data for key in _SIZES):
+        message = f"key {' or '.join(_LANGUAGE)} is missing: a config of {wrapper.name} describes its language model there"
+        raise document.error(config.place, message + _near(config))
     decided = wrapper is not None and model_type not in known and (model_type is None or not config.place)
     if decided and wrapper is not None and (named := wrapper.family_of(config)):
         return known[named]
@@ -234,12 +243,25 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
             )
         return family
     if model_type not in known and (inner := _wrapped(model_type, config)):
-        message = f"key {inner} is missing: a config of model_type {model_type} describes its language model there"
+        message = (
+            f"key {inner} is missing: a config of model_type {model_type} describes its language model there{_near(config)}"
+        )
         raise document.error((*config.place, "model_type"), message)
     if model_type not in known:
         raise document.error((*config.place, "model_type"), _unknown(model_type, config, known))
     _check_class(config, architectures, known[model_type])
     return known[model_type]
+
+
+# Keys of which every language model has one at least.
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "n_embd", "d_model")
+
+
+def _near(config: Config) -> str:
+    """A hint at a key that may be the name of the language model's part, with a slip in it; empty if there is none."""
+    slips = [key for key, value in config.data.items() if isinstance(value, dict) and key not in _LANGUAGE]
+    near = [key for name in _LANGUAGE for key in difflib.get_close_matches(name, slips, n=1, cutoff=0.85)]
+    return f"; is it {near[0]!r}?" if near else ""
 
 
 # Keys left over, above which a family is no longer suggested.

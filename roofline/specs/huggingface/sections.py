@@ -56,7 +56,9 @@ def tied(config: Config, default: Any = REQUIRED) -> bool:
     name = "tie_word_embeddings"
     value = bool(config.flag(name, default=default, why=why))
     around = config.document.data.get(name, value)
-    if config.place and around != value:
+    if config.place and name not in config.document.data and written_since(config.document.data, (5, 0)):
+        config.note(name, value, "as the part that is the language model has it: the file around it says nothing")
+    if config.place and (around != value or not isinstance(around, bool)):
         if isinstance(around, bool) and written_since(config.document.data, (5, 0)):
             config.note(name, around, "as the file around the language model says: transformers 5 looks there alone")
             return around

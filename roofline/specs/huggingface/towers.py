@@ -289,12 +289,16 @@ def _qwen3_vl(sizes: _Sizes) -> Tower:
     width, out = vision.whole("hidden_size"), vision.whole("out_hidden_size")
     layer = 4 * _linear(width, width) + _mlp(width, vision.whole("intermediate_size")) + 2 * _norm(width)
     merged = width * vision.whole("spatial_merge_size") ** 2
-    if not vision.has("deepstack_visual_indexes") and sizes.whole.data.get("model_type", "").startswith("qwen3_vl"):
+    if not vision.has("deepstack_visual_indexes") and not _is_qwen3_5(sizes):
         vision.refuse("deepstack_visual_indexes", "is missing: the class has three layers there, and Qwen3.5 none")
     deep = len(_listed(vision, "deepstack_visual_indexes"))
     projector = _norm(width) + deep * _norm(merged) + (1 + deep) * (_linear(merged, merged) + _linear(merged, out))
     ends = _patches(vision, width, bias=True, frames=True) + vision.whole("num_position_embeddings") * width
     return Tower(ends + vision.whole("depth") * layer, projector)
+
+
+def _is_qwen3_5(sizes: _Sizes) -> bool:
+    return str(sizes.whole.data.get("model_type")).startswith("qwen3_5")
 
 
 def _glm4v(sizes: _Sizes) -> Tower:

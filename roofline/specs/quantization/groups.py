@@ -23,7 +23,7 @@ class Affine(Scheme):
 
     source: ClassVar[str] = "https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.quantize.html"
     name: Literal["affine"]
-    bits: float = Field(default=4, gt=0, le=8, description="of an element as it is packed")
+    bits: float = Field(default=4, gt=0, le=8, strict=True, description="of an element as it is packed")
     group_size: GroupSize = Field(default=64, description="inputs of an output that share a scale; -1: all")
     scale_dtype: ScaleDtype = "bf16"
 
@@ -97,7 +97,7 @@ class MeanBits(Scheme):
         "https://github.com/turboderp-org/exllamav3, doc/exl3.md; https://github.com/turboderp-org/exllamav2"
     )
     name: Literal["mean_bits"]
-    bits: float = Field(default=4.0, ge=1, le=16, description="mean of all weights of these roles")
+    bits: float = Field(default=4.0, ge=1, le=16, strict=True, description="mean of all weights of these roles")
 
     @property
     def format(self) -> Format:

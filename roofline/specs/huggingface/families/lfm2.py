@@ -99,8 +99,8 @@ def _adjusted(config: Config) -> int:
         return int(width)
     width = int(2 * width / 3)
     factor = config.raw("block_ffn_dim_multiplier", default=1.0)
-    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or factor <= 0:
-        config.refuse("block_ffn_dim_multiplier", f"must be a number above 0, not {factor!r:.60}")
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 0 < factor <= 100:
+        config.refuse("block_ffn_dim_multiplier", f"must be a number above 0, at most 100, not {factor!r:.60}")
     every = config.whole("block_multiple_of", default=256, why="the default of the class, where the key is absent")
     return int(-(-int(factor * width) // every) * every)
 

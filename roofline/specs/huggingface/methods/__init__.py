@@ -69,9 +69,20 @@ def plan(config: Mapping[str, Any], dtype: str) -> Plan:
     if name is None and {"group_size", "bits"} <= config.keys():  # `quantization` of mlx-lm
         name = "mlx"
     if name is None:
-        msg = f"quantization_config: quant_method is missing: it says what the other keys mean. Known: {', '.join(METHODS)}."
+        msg = (
+            "quantization_config: quant_method is missing: it says what the other keys mean (mlx-lm has group_size and bits "
+            f"instead, AutoAWQ w_bit). Known: {', '.join(METHODS)}."
+        )
         raise InputError(msg)
     method: Method | None = METHODS.get(str(name).lower().replace("_", "-"))
     if method is None:
         raise InputError(f"quantization_config: {UnknownNameError('quant_method', name, METHODS, list_all=True)}")
-    return method.plan(Keys(config), dtype)
+    keys = Keys(config)
+    try:
+        rules = method.plan(keys, dtype)
+        keys.finish()
+    except InputError as error:
+        if config.get("quant_method") is None:
+            raise InputError(f"{error} (read as keys of {method.name}, since there is no quant_method)") from None
+        raise
+    return rules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -60,16 +61,24 @@ class Keys:
     """The keys of a `quantization_config` or of an object inside it.
 
     Methods hand out values by name, and raise an `InputError` with the place of a key that is wrong. `done` refuses keys that
-    were not read.
+    were not read; `finish` does so for the objects inside that no reader has called done.
     """
 
     def __init__(self, data: Mapping[str, Any], place: str = "quantization_config") -> None:
         self.data, self.place, self.requested = data, place, {"quant_method"}
+        self.inside: list[Keys] = []
+        self.checked = False
+        self.spelling: dict[str, str] = {}
+        """The name in the config of a key that has several, by its first."""
 
     def get(self, *names: str, default: Any = None) -> Any:
         """The value under the first of the names that has one other than null; `default` without."""
         self.requested.update(names)
-        return next((self.data[name] for name in names if self.data.get(name) is not None), default)
+        given = next((name for name in names if self.data.get(name) is not None), None)
+        if given is None:
+            return default
+        self.spelling[names[0]] = given
+        return self.data[given]
 
     def choice(self, *names: str, of: Collection[Any], default: Any = None) -> Any:
         """The value of a key that is one of `of`, strings in lower case whatever their spelling.
@@ -81,8 +90,7 @@ class Keys:
         plain = value.lower() if isinstance(value, str) else value
         # NB: Python takes true for equal to 1
         if not any(plain == one and type(plain) is type(one) for one in of):
-            name = next((name for name in names if self.data.get(name) is not None), names[0])
-            self.refuse(name, f"{value!r:.60} is not known; known: {', '.join(str(one) for one in of)}")
+            self.refuse(names[0], f"{value!r:.60} is not known; known: {', '.join(str(one) for one in of)}")
         return plain
 
     def flag(self, *names: str, default: bool = False) -> bool:
@@ -92,6 +100,17 @@ class Keys:
             InputError: it is neither true nor false.
         """
         return bool(self.choice(*names, of=(True, False), default=default))
+
+    def number(self, *names: str, low: float, high: float, default: Any = None) -> Any:
+        """The value of a key that is a number from `low` to `high`.
+
+        Raises:
+            InputError: it is missing without a default, no number, or out of range.
+        """
+        value = self.get(*names, default=default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            self.refuse(names[0], f"must be a number from {low:g} to {high:g}, not {value!r:.60}")
+        return value
 
     def listed(self, *names: str) -> list[Any]:
         """The value of a key that is a list; empty where it is absent.
@@ -123,7 +142,7 @@ class Keys:
         Raises:
             InputError: a pattern is no string, or no valid regular expression.
         """
-        return Rule(scheme, any_of(patterns, f"{self.place}.{name}"), None)
+        return Rule(scheme, any_of(patterns, f"{self.place}.{self.spelling.get(name, name)}"), None)
 
     def parts(self, name: str) -> dict[str, Keys]:
         """The objects inside an object, by name; empty where it is absent.
@@ -134,7 +153,12 @@ class Keys:
         value = self.get(name, default={})
         if not isinstance(value, Mapping) or not all(isinstance(part, Mapping) for part in value.values()):
             self.refuse(name, f"must be an object of objects, not {value!r:.60}")
-        return {key: Keys(part, f"{self.place}.{name}.{key}") for key, part in value.items()}
+        return {key: self._inner(part, f"{name}.{key}") for key, part in value.items()}
+
+    def _inner(self, data: Mapping[str, Any], name: str) -> Keys:
+        inner = Keys(data, f"{self.place}.{name}")
+        self.inside.append(inner)
+        return inner
 
     def part(self, name: str) -> Keys | None:
         """An object inside this one; None where it is absent.
@@ -147,7 +171,7 @@ class Keys:
             return None
         if not isinstance(value, Mapping):
             self.refuse(name, f"must be an object with keys and values, not {value!r:.60}")
-        return Keys(value, f"{self.place}.{name}")
+        return self._inner(value, name)
 
     def make(self, scheme: str, **keys: Any) -> Scheme:
         """A scheme with the given keys.
@@ -168,20 +192,41 @@ class Keys:
         Raises:
             InputError: always, with the place of the key.
         """
-        raise InputError(f"{self.place}.{name}: {message}")
+        raise InputError(f"{self.place}.{self.spelling.get(name, name)}: {message}")
 
     def done(self, *harmless: str) -> None:
         """Refuse keys that were not read, except `harmless` ones, which change no size, and those that are off or empty.
 
+        What is off is refused too where its name is nearly that of a key that is absent: its default may be on.
+
         Raises:
             InputError: a key is unknown; the message names the nearest.
         """
+        self.checked = True
         for name, value in self.data.items():
-            if name in self.requested or name in harmless or value in (None, False, "") or value in ([], {}):
+            if name in self.requested or name in harmless or value is None:
                 continue
             known = sorted({*self.requested, *harmless} - {"quant_method"})
+            absent = [one for one in known if one not in self.data]
+            if (value in (False, "") or value in ([], {})) and not difflib.get_close_matches(name, absent, n=1, cutoff=0.8):
+                continue
             hint = "It may change how weights are stored; take it out if it does not."
             raise InputError(f"{self.place}: {UnknownNameError('key', name, known, hint)}")
+
+    def finish(self) -> None:
+        """Refuse keys that were not read, here and in the objects inside, where `done` has not been called.
+
+        Raises:
+            InputError: a key is unknown; the message names the nearest.
+        """
+        if not self.checked:
+            self.done()
+        for inner in self.inside:
+            inner.finish()
+
+
+OF_SCALES = ("observer", "observer_kwargs", "actorder", "block_structure", "scale_dtype", "zp_dtype")
+"""Keys of activations and of a cache in compressed-tensors: how their scales are found, and what has no effect on them."""
 
 
 def kv_cache(keys: Keys) -> str | None:
@@ -199,6 +244,8 @@ def kv_cache(keys: Keys) -> str | None:
         return None
     if (scheme.get("num_bits"), scheme.get("type")) != (8, "float"):
         keys.refuse("kv_cache_scheme", "is not known; known: 8 bits of type float")
+    scheme.flag("symmetric", default=True)
+    scheme.done(*OF_SCALES, "strategy", "group_size", "dynamic")
     return "fp8"
 
 

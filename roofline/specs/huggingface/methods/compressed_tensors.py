@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.specs.huggingface.methods.base import AND_HEAD, Keys, Plan, Rule, kv_cache, method
+from roofline.specs.huggingface.methods.base import AND_HEAD, OF_SCALES, Keys, Plan, Rule, kv_cache, method
 from roofline.specs.quantization.base import Scheme
 
 _CLASSES = {"Linear": AND_HEAD, "Embedding": frozenset({"embedding"})}
@@ -24,8 +24,11 @@ def compressed_tensors(keys: Keys, dtype: str) -> Plan:
     by_class: list[Rule] = []
     for group in keys.parts("config_groups").values():
         scheme = _scheme(group, whole, dtype)
-        targets = group.listed("targets")
-        group.done("output_activations")
+        if not (targets := group.listed("targets")):
+            group.refuse("targets", "names no modules")
+        if not all(isinstance(target, str) for target in targets):
+            group.refuse("targets", f"must be a list of names, not {targets!r:.60}")
+        group.done()
         if names := [target for target in targets if target not in _CLASSES]:
             by_name.append(group.named(scheme, names, "targets"))
         by_class += [Rule(scheme, roles=_CLASSES[target]) for target in targets if target in _CLASSES]
@@ -35,6 +38,7 @@ def compressed_tensors(keys: Keys, dtype: str) -> Plan:
     sparsity = keys.part("sparsity_config")
     if sparsity is not None and sparsity.data:
         sparsity.choice("format", of=("dense",), default="dense")
+        sparsity.done("ignore", "targets", "registry_requires_subclass", "global_sparsity", "sparsity_structure")
     kv = kv_cache(keys)
     keys.done("quantization_status", "global_compression_ratio", "version", "run_compressed", "dequantize")
     return Plan((left, *by_name, *by_class), kv)
@@ -57,10 +61,23 @@ class _Weights:
 
     @property
     def activations(self) -> str:
-        """How inputs are scaled."""
+        """How inputs are scaled. NB: `local` is dynamic in the end: NVFP4's scales of blocks, below a static one of all."""
         if self.inputs is None:
             return "none"
-        return "dynamic" if self.inputs.get("dynamic") else "static"
+        return "static" if self.inputs.choice("dynamic", of=(True, False, "local"), default=False) is False else "dynamic"
+
+    def inputs_of(self, kind: str, bits: int, size: int | None = None) -> None:
+        """Refuse inputs of another type, width or group than a format multiplies; none at all is fine.
+
+        Raises:
+            InputError: `type`, `num_bits` or `group_size` is another; the library's defaults are int and 8.
+        """
+        if self.inputs is None:
+            return
+        self.inputs.choice("type", of=(kind,), default="int")
+        self.inputs.choice("num_bits", of=(bits,), default=8)
+        if size is not None:
+            self.inputs.choice("group_size", of=(size,), default=size)
 
 
 def _scheme(group: Keys, whole: Any, dtype: str) -> Scheme:
@@ -71,24 +88,56 @@ def _scheme(group: Keys, whole: Any, dtype: str) -> Scheme:
     size, strategy = weights.get("group_size"), weights.get("strategy")
     if strategy is None:  # as the library fills it in
         strategy = "tensor" if size is None else "channel" if size == -1 else "group"
+    if size not in (None, -1) and strategy not in ("group", "tensor_group"):
+        weights.refuse("group_size", f"{size!r:.60} is not understood beside strategy {strategy!r:.60}")
+    if (blocks := weights.get("block_structure")) is not None and strategy != "block":
+        weights.refuse("block_structure", f"{blocks!r:.60} is not understood beside strategy {strategy!r:.60}")
     tensors = _Weights(
         group=group,
         kind=weights.choice("type", of=("int", "float"), default="int"),
         bits=weights.get("num_bits", default=8),
         strategy=str(strategy),
         size=size,
-        blocks=weights.get("block_structure"),
+        blocks=blocks,
         symmetric=weights.flag("symmetric", default=True),
-        in_order=weights.get("actorder") not in (True, "group"),
-        scale_dtype=_DTYPES.get(str(weights.get("scale_dtype")), dtype if dtype in _DTYPES.values() else "bf16"),
+        in_order=weights.choice("actorder", of=_ORDERS, default=False) not in (True, "group"),
+        scale_dtype=_scale_dtype(weights, dtype if dtype in _DTYPES.values() else "bf16"),
         inputs=group.part("input_activations"),
     )
-    weights.done("observer", "observer_kwargs", "dynamic", "zp_dtype")
+    weights.choice("dynamic", of=(False,), default=False)
+    if not tensors.symmetric:
+        weights.choice("zp_dtype", of=("torch.int8",), default="torch.int8")
+        if tensors.kind == "float":
+            weights.refuse("symmetric", "zero points of float weights are not known")
+    weights.done("observer", "observer_kwargs", "zp_dtype")
+    if tensors.inputs is not None:
+        _check_inputs(tensors.inputs)
     form = group.choice("format", of=_FORMS, default=whole)
     if (scheme := _FORMS[form](tensors)) is None:
         msg = f"{tensors.kind} weights of {tensors.bits} bits by {tensors.strategy} in the format {form} are not known"
         group.refuse("weights", msg)
     return scheme
+
+
+def _check_inputs(inputs: Keys) -> None:
+    """Refuse what is no value of keys of activations, also where no count depends on it."""
+    inputs.choice("dynamic", of=(True, False, "local"), default=False)
+    inputs.flag("symmetric", default=True)
+    inputs.choice("strategy", of=("token", "tensor", "group", "tensor_group", "channel"), default="tensor")
+    inputs.choice("group_size", of=(-1, 16, 32, 64, 128, 256), default=-1)
+    inputs.requested |= {"type", "num_bits"}
+    inputs.done(*OF_SCALES)
+
+
+_ORDERS = (True, False, "group", "weight", "static", "dynamic")
+
+
+def _scale_dtype(weights: Keys, default: str) -> str:
+    """The dtype of scales. NB: formats of a byte a scale have their own, whatever stands here."""
+    named = weights.get("scale_dtype")
+    if named is None or str(named) in ("torch.float8_e4m3fn", "torch.uint8"):
+        return default
+    return _DTYPES[weights.choice("scale_dtype", of=_DTYPES)]
 
 
 def _packed(weights: _Weights) -> Scheme | None:
@@ -115,6 +164,7 @@ def _eight_bits(inputs: Keys | None) -> str:
 def _int8(weights: _Weights) -> Scheme | None:
     if (weights.kind, weights.bits) != ("int", 8) or weights.strategy not in ("tensor", "channel"):
         return None
+    weights.inputs_of("int", 8)
     if weights.inputs is not None and weights.activations == "static" and not weights.inputs.flag("symmetric", default=True):
         weights.inputs.refuse("symmetric", "stored zero points of activations are not known")
     return weights.group.make(
@@ -129,8 +179,9 @@ def _int8(weights: _Weights) -> Scheme | None:
 def _float8(weights: _Weights) -> Scheme | None:
     if (weights.kind, weights.bits) != ("float", 8):
         return None
+    weights.inputs_of("float", 8)
     make, scale = weights.group.make, weights.scale_dtype
-    if weights.strategy == "block" and weights.blocks is not None and weights.activations != "static":
+    if weights.strategy == "block" and weights.blocks is not None and weights.activations == "dynamic":
         return make("fp8_block", weight_block_size=weights.blocks, scale_dtype=scale)
     if weights.strategy in ("tensor", "channel"):
         return make("fp8", strategy=weights.strategy, scale_dtype=scale, activation_scheme=weights.activations)
@@ -140,19 +191,28 @@ def _float8(weights: _Weights) -> Scheme | None:
 def _nvfp4(weights: _Weights) -> Scheme | None:
     if (weights.kind, weights.bits) != ("float", 4) or weights.size not in (None, 16):
         return None
+    weights.inputs_of("float", 4, 16)
     return weights.group.make("nvfp4", activation_scheme="none" if weights.inputs is None else "static")
 
 
 def _mxfp4(weights: _Weights) -> Scheme | None:
     if (weights.kind, weights.bits) != ("float", 4) or weights.size not in (None, 32):
         return None
-    bits = None if weights.inputs is None else weights.inputs.choice("num_bits", of=(4, 8))
+    bits = None
+    if weights.inputs is not None:
+        weights.inputs.choice("type", of=("float",), default="int")
+        bits = weights.inputs.choice("num_bits", of=(4, 8), default=8)
+        if bits == 4:
+            weights.inputs_of("float", 4, 32)
     return weights.group.make("mxfp4", activations="none" if bits is None else f"fp{bits}")
 
 
 def _mxfp8(weights: _Weights) -> Scheme | None:
     if (weights.kind, weights.bits) != ("float", 8) or weights.size not in (None, 32):
         return None
+    if weights.inputs is None:
+        weights.group.refuse("input_activations", "is missing: mxfp8 weights that meet 16-bit activations are not known")
+    weights.inputs_of("float", 8, 32)
     return weights.group.make("mxfp8")
 
 

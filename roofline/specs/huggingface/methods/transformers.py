@@ -38,7 +38,9 @@ def gptq(keys: Keys, dtype: str) -> Plan:
     rules.append(keys.left("modules_to_not_convert"))
     roles = AND_HEAD if keys.flag("lm_head") else LAYERS
     inside = [
-        name for names in keys.listed("modules_in_block_to_quantize") for name in ([names] if isinstance(names, str) else names)
+        name
+        for names in keys.listed("modules_in_block_to_quantize")
+        for name in (names if isinstance(names, list) else [names])
     ]
     keys.done(*HARMLESS)
     if inside:
@@ -134,8 +136,8 @@ _ALGORITHMS: dict[str, dict[str, Any]] = {
     "nvfp4": {"scheme": "nvfp4"},
     "w4a16_nvfp4": {"scheme": "nvfp4", "activation_scheme": "none"},
 }
-# Type and bits of the weights of a group, and in how large blocks.
-_GROUPS = {("float", 8, None): "fp8", ("float", 4, 16): "nvfp4"}
+# Type and bits of the weights of a group, and in how large blocks: the algorithm, without and with 16-bit activations.
+_GROUPS = {("float", 8, None): ("fp8", None), ("float", 4, 16): ("nvfp4", "w4a16_nvfp4")}
 
 
 @method("modelopt")
@@ -155,7 +157,14 @@ def modelopt(keys: Keys, dtype: str) -> Plan:
     algorithm = keys.choice("quant_algo", of=(*_ALGORITHMS, _MIXED))
     groups = keys.parts("config_groups")
     if algorithm != _MIXED:
-        rules = [Rule(_scheme(keys, algorithm), roles=AND_HEAD)]
+        whole = _scheme(keys, algorithm)
+        for group in groups.values():  # which say it once more
+            if _of_group(group) != whole:
+                group.refuse("weights", f"and input_activations are not those of quant_algo {algorithm}")
+            if (targets := group.listed("targets")) != ["Linear"]:
+                group.refuse("targets", f"{targets!r:.60} is not known beside quant_algo; known: ['Linear']")
+            group.done()
+        rules = [Rule(whole, roles=AND_HEAD)]
     elif layers := keys.parts("quantized_layers"):
         by_scheme: dict[Scheme, list[str]] = {}
         for name, layer in layers.items():
@@ -165,7 +174,7 @@ def modelopt(keys: Keys, dtype: str) -> Plan:
     elif groups:
         rules = [_group(group) for group in groups.values()]
     else:
-        keys.refuse("quantized_layers", "is missing: which layer is quantised how is not said")
+        keys.refuse("quantized_layers", "is missing, and so is config_groups: which layer is quantised how is not said")
     keys.done("producer", "quantization_status")
     return Plan((left, *rules), kv)
 
@@ -179,13 +188,26 @@ def _scheme(keys: Keys, algorithm: str) -> Scheme:
 
 
 def _group(group: Keys) -> Rule:
-    weights = group.part("weights")
+    if not (targets := group.listed("targets")):
+        group.refuse("targets", "names no modules")
+    rule = group.named(_of_group(group), targets, "targets")
+    group.done()
+    return rule
+
+
+def _of_group(group: Keys) -> Scheme:
+    weights, inputs = group.part("weights"), group.part("input_activations")
     if weights is None:
         group.refuse("weights", "is missing: how weights are stored is not said")
-    kind = (weights.get("type"), weights.get("num_bits"), weights.get("group_size"))
-    weights.done("dynamic")
-    if kind not in _GROUPS:
-        group.refuse("weights", f"{kind[0]} of {kind[1]} bits in groups of {kind[2]} are not known")
-    rule = group.named(_scheme(group, _GROUPS[kind]), group.listed("targets"), "targets")
-    group.done("input_activations", "output_activations")
-    return rule
+    kind = tuple(weights.get(name) for name in ("type", "num_bits", "group_size"))
+    weights.choice("dynamic", of=(False,), default=False)
+    known = next((algorithms for numbers, algorithms in _GROUPS.items() if numbers == kind), None)
+    algorithm = None if known is None else known[0 if inputs is not None else 1]
+    if algorithm is None:
+        met = "" if inputs is not None else " and 16-bit activations"
+        group.refuse("weights", f"{kind[0]} of {kind[1]} bits in groups of {kind[2]}{met} are not known")
+    if inputs is not None:
+        if tuple(inputs.get(name) for name in ("type", "num_bits", "group_size")) != kind:
+            group.refuse("input_activations", "of another format than weights are not known")
+        inputs.choice("dynamic", of=(False,), default=False)
+    return _scheme(group, algorithm)

@@ -48,6 +48,8 @@ def experts(layers: int = 3, dense_layers: int = 1) -> Modules:
 _LINEAR = {"name": "fp8", "roles": ["linear"]}
 _INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True, "actorder": None}
 _FLOAT8 = {"num_bits": 8, "type": "float", "symmetric": True}
+_FLOAT4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
+_GROUPS8 = {**_FLOAT8, "strategy": "group", "group_size": 32}
 
 
 def _compressed(form: str, weights: dict[str, Any], inputs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -158,25 +160,25 @@ CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         [{**_LINEAR, "strategy": "channel", "scale_dtype": "bf16", "activation_scheme": "none"}],
     ),
     "FP8 blocks": (
-        _compressed("float-quantized", {**_FLOAT8, "strategy": "block", "block_structure": [128, 128]}, {"dynamic": True}),
+        _compressed(
+            "float-quantized", {**_FLOAT8, "strategy": "block", "block_structure": [128, 128]}, {**_FLOAT8, "dynamic": True}
+        ),
         [{"name": "fp8_block", "roles": ["linear"], "scale_dtype": "bf16"}],
     ),
     "NVFP4": (
-        _compressed(
-            "nvfp4-pack-quantized", {"num_bits": 4, "type": "float", "group_size": 16}, {"num_bits": 4}, kv_cache_scheme=_FLOAT8
-        ),
+        _compressed("nvfp4-pack-quantized", _FLOAT4, {**_FLOAT4, "dynamic": "local"}, kv_cache_scheme=_FLOAT8),
         [{"name": "nvfp4", "roles": ["linear"], "kv_cache_dtype": "fp8"}],
     ),
     "NVFP4A16": (
-        _compressed("nvfp4-pack-quantized", {"num_bits": 4, "type": "float", "group_size": 16}),
+        _compressed("nvfp4-pack-quantized", _FLOAT4),
         [{"name": "nvfp4", "roles": ["linear"], "activation_scheme": "none"}],
     ),
     "MXFP4 of both": (
-        _compressed("mxfp4-pack-quantized", {"num_bits": 4, "type": "float", "group_size": 32}, {"num_bits": 4}),
+        _compressed("mxfp4-pack-quantized", {**_FLOAT4, "group_size": 32}, {**_FLOAT4, "group_size": 32}),
         [{"name": "mxfp4", "roles": ["linear"], "activations": "fp4"}],
     ),
     "MXFP8": (
-        _compressed("mxfp8-quantized", {"num_bits": 8, "type": "float", "group_size": 32}, {"num_bits": 8}),
+        _compressed("mxfp8-quantized", _GROUPS8, {**_GROUPS8, "dynamic": True}),
         [{"name": "mxfp8", "roles": ["linear"]}],
     ),
     "ModelOpt": (
@@ -328,11 +330,10 @@ def test_names_that_are_not_known() -> None:
 
 def test_dtype_of_scales() -> None:
     """compressed-tensors stores them as the weights were."""
-    config = _compressed("float-quantized", {**_FLOAT8, "strategy": "channel"}, {"dynamic": True})
+    inputs = {**_FLOAT8, "dynamic": True}
+    config = _compressed("float-quantized", {**_FLOAT8, "strategy": "channel"}, inputs)
     assert read(config, dense(), "fp16").plain()[0]["scale_dtype"] == "fp16"
-    named = _compressed(
-        "float-quantized", {**_FLOAT8, "strategy": "channel", "scale_dtype": "torch.float32"}, {"dynamic": True}
-    )
+    named = _compressed("float-quantized", {**_FLOAT8, "strategy": "channel", "scale_dtype": "torch.float32"}, inputs)
     assert "scale_dtype" not in read(named, dense()).plain()[0]
 
 
@@ -451,7 +452,14 @@ def test_not_quantised() -> None:
         ({"quant_method": "compressed-tensors", "format": "dense", "config_groups": {}}, "no group has targets"),
         (_compressed("dense", _INT4), "format: 'dense' is not known; known: pack-quantized"),
         (_compressed("marlin-24", _INT4), "format: 'marlin-24' is not known"),
-        (_compressed("pack-quantized", {**_INT4, "strategy": "tensor"}), "int weights of 4 bits by tensor.*are not known"),
+        (
+            _compressed("pack-quantized", {**_INT4, "strategy": "tensor"}),
+            "group_size: 32 is not understood beside strategy 'tensor'",
+        ),
+        (
+            _compressed("pack-quantized", {**_INT4, "strategy": "tensor", "group_size": None}),
+            "int weights of 4 bits by tensor.*are not known",
+        ),
         (_compressed("pack-quantized", {**_INT4, "rotation": "hadamard"}), "unknown key 'rotation'"),
         (_compressed("pack-quantized", _INT4, transform_config={"R1": {}}), "unknown key 'transform_config'"),
         (
