@@ -104,7 +104,7 @@ def symbol(name: str, variant: str = "") -> sympy.Symbol:
 
 @cache
 def quantity(
-    name: str, latex: str, unit: str, meaning: str, *, signed: bool = False, order: float | None = None
+    name: str, latex: str, unit: str, meaning: str, *, signed: bool = False, whole: bool = False, order: float | None = None
 ) -> sympy.Symbol:
     """Return a symbol for the use of one explanation, outside the nomenclature (bytes of all weights, say).
 
@@ -114,10 +114,12 @@ def quantity(
         unit: such as "bytes".
         meaning: in words.
         signed: whether it can be negative.
+        whole: whether it takes whole numbers only.
         order: its place in products, where that of the nomenclature begins at 0; None: behind the nomenclature.
     """
     place = len(BY_NAME) if order is None else order
-    return _new(name, Name(latex, meaning, unit, place), **{"real" if signed else "positive": True})
+    assumptions = {"real" if signed else "positive": True, **({"integer": True} if whole else {})}
+    return _new(name, Name(latex, meaning, unit, place), **assumptions)
 
 
 def _new(name: str, description: Name, **assumptions: bool) -> sympy.Symbol:

@@ -14,7 +14,7 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
 
 
-def encoder_graph(tower: VisionTower, images: Expr, dtype: str, tensor_parallel_size: int = 1) -> Graph:
+def encoder_graph(tower: VisionTower, images: Expr, dtype: str | Dtypes, tensor_parallel_size: int = 1) -> Graph:
     """The operators of a vision tower for some images, with the number of layers that run them, by path.
 
     Attention is over all rows of an image, without a mask; its keys and values stand under `kv_read`, though nothing caches
@@ -24,14 +24,18 @@ def encoder_graph(tower: VisionTower, images: Expr, dtype: str, tensor_parallel_
     Args:
         tower: its sizes.
         images: number of images.
-        dtype: of weights and activations: towers are not quantised.
+        dtype: of weights and activations: towers are not quantised. Or their formats.
         tensor_parallel_size: devices that divide heads, the inner width and the products around the layers
             (vLLM, `--mm-encoder-tp-mode weights`).
 
     Source: Dosovitskiy et al. 2020, arXiv:2010.11929, section 3.1; LLaVA's projector: Liu et al. 2023, arXiv:2310.03744.
     """
-    number, tp = parse_dtype(dtype), tensor_parallel_size
-    dtypes = Dtypes(weight=number, activation=number, kv=number)
+    tp = tensor_parallel_size
+    if isinstance(dtype, Dtypes):
+        dtypes = dtype
+    else:
+        number = parse_dtype(dtype)
+        dtypes = Dtypes(weight=number, activation=number, kv=number)
     width, inner = tower.hidden_size, ceil_div(tower.intermediate_size, tp)
     heads, head_dim = ceil_div(tower.num_attention_heads, tp), tower.hidden_size // tower.num_attention_heads
     rows = images * tower.rows

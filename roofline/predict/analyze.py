@@ -13,7 +13,6 @@ from roofline.cost import ZERO
 from roofline.errors import InputError
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import check_parallel, communication_groups
-from roofline.graph.vision import encoder_graph
 from roofline.predict import assumptions
 from roofline.predict.batch_limits import (
     critical_batch_linear,
@@ -24,12 +23,11 @@ from roofline.predict.batch_limits import (
 )
 from roofline.predict.bounds import Times, matrix_dtype, times
 from roofline.predict.drafts import resolve
-from roofline.predict.drafts import timed as timed_graph
-from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
+from roofline.predict.duration import Duration
 from roofline.predict.efficiency.estimate import CERTAINTY, Basis, Interval
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.floor import stage_floor
+from roofline.predict.floor import graph_floor, stage_floor
 from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
@@ -37,6 +35,7 @@ from roofline.predict.request import PhaseName, ResolvedRequest
 from roofline.predict.result import Analysis, Encoder, Limits, Memory, OperatorResult, Phase, RequestTimes
 from roofline.predict.timing import (
     Parts,
+    encoder,
     pipeline,
     replica,
     request_times,
@@ -87,10 +86,7 @@ def run(request: ResolvedRequest) -> Analysis:
 def with_request_times(request: ResolvedRequest, result: Analysis) -> Analysis:
     """Return the analysis of the steps of a request with the times of a whole request, which are means over many steps."""
     timed = result.memory.fits or request.ignore_capacity
-    served, encoder = request_times(request, timed=timed), result.encoder
-    if served is not None and encoder is not None and timed:
-        after = {name: weighted_sum([(1, encoder.time), (1, served[name])]) for name in ("ttft_s", "e2e_s")}
-        served = {**served, **after}
+    served = request_times(request, timed=timed)
     times = None if served is None else RequestTimes(served["ttft_s"], served["tpot_s"], served["e2e_s"])
     return replace(result, request=times)
 
@@ -100,7 +96,6 @@ def of_steps(request: ResolvedRequest) -> Analysis:
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(phase_of(request, name, step, timed=show_times) for name, step in request.workload.steps)
-    encoder = _encoder(request, timed=show_times) if request.workload.images else None
     assumptions = (*request.assumptions, *estimate_notes(request, [step for _, step in request.workload.steps]))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
@@ -114,23 +109,59 @@ def of_steps(request: ResolvedRequest) -> Analysis:
         limits=_limits(request),
         assumptions=assumptions,
         query=request.query,
-        encoder=encoder,
+        encoder=encoder_of(request, timed=show_times),
     )
 
 
-def _encoder(request: ResolvedRequest, *, timed: bool) -> Encoder | None:
-    """The vision tower for the images of a replica's prompts; None where no prompt is computed."""
-    tower, workload, deployment = request.model.vision, request.workload, request.deployment
-    if tower is None or all(name == "decode" for name, _ in workload.steps):
+def encoder_of(request: ResolvedRequest, *, timed: bool = True) -> Encoder | None:
+    """Return the vision tower's work on the images of a replica's prompts; None where no prompt with images is computed.
+
+    Args:
+        request: the model on its deployment; its workload has the number of images in each prompt.
+        timed: whether it has times: the deployment fits, or its capacity is ignored.
+    """
+    tower, workload = request.model.vision, request.workload
+    prompts = [step for name, step in workload.steps if name == "prefill"]
+    if tower is None or not workload.images or len(prompts) == 0:
         return None
-    images = workload.images * -(-workload.batch // deployment.data_parallel_size)
-    graph = encoder_graph(tower, images, request.model.dtype, deployment.tensor_parallel_size)
+    step, hardware = prompts[0], request.hardware
+    graph = encoder(request, step)
+    estimate, parts = stage_estimate(request, step, graph)
+    operators = _operators(graph, hardware, parts if timed else None)
+    bound, total = stage_bound(request, step, graph), sum([op.times.sum for op in operators])
+    time = Duration(None, None)
+    if timed:
+        time = with_estimate(bound, total, estimate, graph_floor(graph, step, hardware).seconds)
+    images = workload.images * sequences(step)
+    took, matrix = time.estimate or time.bound, sum([op.times.matrix for op in operators])
+    cost = sum([op.cost for op in operators], ZERO)
     return Encoder(
         images=workload.images,
         tokens_per_image=tower.tokens,
-        cost=sum((operator.cost() * repeat for operator, repeat in graph.values()), ZERO),
-        time=timed_graph(request, graph, workload.prompts) if timed else NO_TIMES,
+        step=Phase(
+            name="encoder",
+            batch=images,
+            new_tokens=images * tower.tokens,
+            cached_tokens=0,
+            cost=cost,
+            produced_tokens=images * tower.tokens,
+            bound_by=bound_by(operators) if timed else None,
+            time=time,
+            pipeline=time,
+            mfu=matrix / took if took else None,
+            mbu=cost.bytes / hardware.bandwidth / took if took else None,
+            operators=operators,
+            estimate_basis=request.estimator.basis(kernels(graph)) if timed and request.estimator.applies else None,
+        ),
     )
+
+
+def bound_by(operators: Iterable[OperatorResult]) -> str:
+    """Return the resource with the largest share of the operators' bounds: "compute", "memory" or "link"."""
+    share = {"compute": 0.0, "memory": 0.0, "link": 0.0}
+    for op in operators:
+        share[op.times.bound_by] += op.times.bound
+    return max(share, key=lambda kind: share[kind])
 
 
 def _model(request: ResolvedRequest) -> dict[str, Any]:
@@ -218,6 +249,8 @@ def estimate_notes(request: ResolvedRequest, steps: Iterable[Step]) -> list[Assu
     launched: list[Kernel] = []
     for step in steps:
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
+        if request.workload.images and step == request.workload.prompts:
+            launched += kernels(encoder(request, step))
     return [
         *assumptions.estimates(request.estimator, launched),
         *assumptions.engine_steps(request.steps, request.deployment.pipeline_parallel_size),
@@ -294,9 +327,6 @@ def phase_of(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bo
             operators = (*operators, _term("engine", 0.0, added, request))
         time = whole
     cost = sum((op.cost for op in operators), ZERO)
-    share = {"compute": 0.0, "memory": 0.0, "link": 0.0}
-    for op in operators:
-        share[op.times.bound_by] += op.times.bound
     total = sum(op.times.sum for op in operators)
     floor = stage_floor(request, step, request.memory.stage).seconds if timed else None
     through = pipeline(request, step) if timed else Duration(None, None)
@@ -310,7 +340,7 @@ def phase_of(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bo
         cached_tokens=sum(segment.count * segment.cached for segment in step),
         cost=cost,
         produced_tokens=produced,
-        bound_by=max(share, key=lambda kind: share[kind]) if timed else None,
+        bound_by=bound_by(operators) if timed else None,
         time=with_estimate(bound, total, time, floor) if timed else Duration(None, None),
         pipeline=through,
         mfu=peak_times / took if took else None,

@@ -16,11 +16,10 @@ from roofline.numeric import ceil_div
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
 from roofline.predict.duration import Duration
-from roofline.predict.floor import graph_floor
 from roofline.predict.memory import MemoryModel, weights_by_path
 from roofline.predict.options import ALIASES, COUNTING, ENGINE, OPTIONS, PARALLELISM, PRECISION, SPECULATION, of_groups
 from roofline.predict.request import ResolvedRequest, prepare
-from roofline.predict.timing import pipeline, stage_bound, stage_estimate, with_estimate
+from roofline.predict.timing import pipeline, timed
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
@@ -75,16 +74,6 @@ class Draft:
     inputs: tuple[Input, ...] = ()
     request: ResolvedRequest | None = None
     """Of which each step of the draft is one; None: it costs nothing."""
-
-
-def timed(request: ResolvedRequest, graph: Graph, step: Step) -> Duration:
-    """Return the time of some operators of a step: their floor, their bound one after another, and the estimate of their
-    kernels.
-    """
-    bound = stage_bound(request, step, graph)
-    return with_estimate(
-        bound, None, stage_estimate(request, step, graph)[0], graph_floor(graph, step, request.hardware).seconds
-    )
 
 
 _SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.draft]

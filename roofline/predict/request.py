@@ -188,6 +188,7 @@ def validated(spec: type[Any], values: dict[str, Any]) -> Any:
         raise InputError(message) from None
 
 
+IMAGES_OR_CACHED = "--images are encoded, and images in a cached prefix are not: leave out one of them"
 PhaseName = Literal["prefill", "decode", "mixed"]
 PHASES = ("prefill", "decode", "both")
 
@@ -209,6 +210,8 @@ class Workload:
     """Tokens of each prompt that are in the prefix cache."""
     images: int = 0
     """Images in each prompt; their tokens are part of `input_len`."""
+    image_tokens: int = 0
+    """Of all images of a prompt."""
 
     @property
     def prompts(self) -> Step:
@@ -236,7 +239,7 @@ def read_workload(options: Options, model: Model, deployment: Deployment, notes:
     named = {name: options.take(name) for name in ("batch", "input_len", "context", *PREFIX)}
     images = _images(options.take("images"), model)
     if segments is None:
-        wanted = _phase_steps(named, phase, output_len, notes, images and images * _vision(model).tokens)
+        wanted = _phase_steps(named, phase, output_len, notes, images and images * vision(model).tokens)
     else:
         if images:
             raise InputError("--segments describes the whole step, with the tokens of images: leave out --images")
@@ -246,12 +249,12 @@ def read_workload(options: Options, model: Model, deployment: Deployment, notes:
             raise InputError("--segments describes one step, not a request: leave out --output-len")
         wanted = _one_step(segments, notes)
     if images:
-        tower = _vision(model)
+        tower = vision(model)
         if wanted.cached_prefix:
-            raise InputError("--images are encoded, and images in a cached prefix are not: leave out one of them")
+            raise InputError(IMAGES_OR_CACHED)
         each = f"{tower.image_size[0]} x {tower.image_size[1]} pixels and {tower.tokens:,} tokens each"
         notes.append(Assumption("images", images, "given", f"per prompt, of {each}; marks around them are not counted"))
-        wanted = replace(wanted, images=images)
+        wanted = replace(wanted, images=images, image_tokens=images * tower.tokens)
     check_workload(wanted, model, deployment, notes)
     return wanted
 
@@ -264,11 +267,16 @@ def _images(given: Any, model: Model) -> int:
     """
     images = 0 if given is None else int(OPTIONS["images"].read(given))
     if images:
-        _vision(model)
+        vision(model)
     return images
 
 
-def _vision(model: Model) -> VisionTower:
+def vision(model: Model) -> VisionTower:
+    """Return the vision tower of a model.
+
+    Raises:
+        InputError: it has none, or its work on an image does not follow from its config.
+    """
     if model.vision is None:
         why = "it has no vision tower"
         if model.towers or any(choice.name == "parts" for choice in model.assumptions):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from roofline.cost import Cost
 from roofline.documents import dump_json, envelope
 from roofline.predict.bounds import Times
-from roofline.predict.duration import Duration
+from roofline.predict.duration import Duration, total
 from roofline.registry import RENDERER, Displayed
 from roofline.specs.source import Assumption
 
@@ -334,18 +334,34 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Encoder(Costed):
-    """The vision tower on one device, for the images of a batch of prompts."""
+    """The vision tower on one device, for the images of a batch of prompts, before their prefill."""
 
     images: int
     """In each prompt."""
     tokens_per_image: int
-    cost: Cost
-    time: Duration
+    step: Phase
+    """Its operators, their work and their time, as of a step: the batch is the number of images of the whole deployment, new
+    tokens those that come out of it."""
+
+    @property
+    def cost(self) -> Cost:
+        """Return its FLOP and bytes."""
+        return self.step.cost
+
+    @property
+    def time(self) -> Duration:
+        """Return the time."""
+        return self.step.time
 
     @property
     def time_s(self) -> Duration:
         """Return the time in seconds."""
-        return self.time
+        return self.step.time
+
+    @property
+    def operators(self) -> tuple[OperatorResult, ...]:
+        """Return its operators, all repeats of each together."""
+        return self.step.operators
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, in the layout of `roofline analyze --json`."""
@@ -355,6 +371,9 @@ class Encoder(Costed):
             "flops": _plain(self.flops),
             "bytes": _plain(self.bytes),
             "time_s": self.time.to_dict(),
+            "bound_by": self.step.bound_by,
+            "estimate_basis": self.step.estimate_basis,
+            "operators": [_operator(op, self.step.produced_tokens) for op in self.operators],
         }
 
 
@@ -397,6 +416,19 @@ class Analysis(Displayed):
         """Return the decode step; None where the request has none."""
         return next((phase for phase in self.phases if phase.name == "decode"), None)
 
+    @property
+    def steps(self) -> tuple[Phase, ...]:
+        """Return the phases, with the encoder of images before them if prompts have any."""
+        return self.phases if self.encoder is None else (self.encoder.step, *self.phases)
+
+    @property
+    def first_token(self) -> Duration | None:
+        """Return TTFT of the batch of prompts: the encoder of their images, then prefill; None where there is no prefill."""
+        prefill = self.prefill
+        if prefill is None or self.encoder is None or prefill.pipeline.bound is None:
+            return None if prefill is None else prefill.pipeline
+        return total(self.encoder.time, prefill.pipeline)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data in base units, in the layout of `roofline analyze --json`."""
         served = None if self.request is None else {name: span.to_dict() for name, span in _plain(self.request).items()}
@@ -436,24 +468,20 @@ class Analysis(Displayed):
         import pandas as pd
 
         if names == "flat":
-            listed = [op.dims for phase in self.phases for op in phase.operators]
+            listed = [op.dims for phase in self.steps for op in phase.operators]
             return pd.DataFrame(operator_rows(self)).assign(dims=pd.Series(listed, dtype=object))
-        rows = [{"phase": phase["phase"], **op} for phase in map(_phase, self.phases) for op in phase["operators"]]
+        rows = [{"phase": phase["phase"], **op} for phase in map(_phase, self.steps) for op in phase["operators"]]
         return pd.json_normalize(rows)
 
     def to_html(self) -> str:
-        """Return the page of `roofline report` for this model, hardware and options; it needs no other file.
-
-        Raises:
-            InputError: prompts have images: no page computes the work of encoders.
-        """
+        """Return the page of `roofline report` for this model, hardware and options; it needs no other file."""
         return RENDERER().page(self)
 
 
 def operator_rows(result: Analysis) -> list[dict[str, Any]]:
-    """Return one flat row per operator and phase, in base units; names of times end in `_s`."""
+    """Return one flat row per operator and phase (or encoder of images), in base units; names of times end in `_s`."""
     rows = []
-    for phase in result.phases:
+    for phase in result.steps:
         for op in phase.operators:
             costs = {name: getattr(op.cost, name) for name in (f.name for f in fields(Cost))}
             rows.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest
-from roofline.predict.timing import pipeline
+from roofline.predict.timing import pipeline, time_to_first_token
 from roofline.specs.workload import Segment, Step, decode
 
 MOST = 2**20
@@ -71,7 +71,7 @@ def prompt_step(request: ResolvedRequest, context: int, cached_prefix: int = 0) 
 def first_token(request: ResolvedRequest, context: int) -> Duration | None:
     """Return the TTFT of one prompt of `context` tokens alone: one prefill, no queue; None if `context` is 0."""
     step = prompt_step(request, context)
-    return None if step is None else pipeline(request, step)
+    return None if step is None else time_to_first_token(request, step)
 
 
 def next_token(request: ResolvedRequest, context: int) -> Tpot:

@@ -16,12 +16,12 @@ from roofline.errors import InputError
 from roofline.graph.sharding import stages
 from roofline.numeric import Expr, maximum
 from roofline.operators.sampling import Sampling
-from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions, timed
+from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions
 from roofline.predict.duration import NO_TIMES, ZERO_TIME, Duration, scaled, total
 from roofline.predict.memory import MemoryModel, Setting, StageMemory
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis, RequestTimes, Speculative
-from roofline.predict.timing import pipeline
+from roofline.predict.timing import pipeline, time_to_first_token, timed
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment, Step, decode
 
@@ -256,9 +256,9 @@ class Speculation:
         return scaled(self.round(batch, context), 1 / self.tokens)
 
     def prefill(self, step: Step) -> Duration:
-        """Return the time of a prefill step through the model, and through the draft, which has a cache of its own."""
+        """Return TTFT of the prompts of a step: through the model, and through the draft, which has a cache of its own."""
         drafted = ZERO_TIME if self.draft.step is None else self.draft.step(step)
-        return total(pipeline(self.request, step), drafted)
+        return total(time_to_first_token(self.request, step), drafted)
 
     def by_batch(self, context: int) -> Callable[[int], Duration]:
         """Return a function from the batch to the TPOT at a context. Each batch is computed once."""

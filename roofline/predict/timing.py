@@ -9,14 +9,15 @@ from itertools import pairwise
 from roofline.errors import InputError
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import stages
+from roofline.graph.vision import encoder_graph
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.operators.base import Operator
 from roofline.operators.collectives import Collective
 from roofline.predict.bounds import times
-from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
+from roofline.predict.duration import NO_TIMES, Duration, total, weighted_sum
 from roofline.predict.efficiency.estimate import Interval, at_least, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.floor import floors, latency
+from roofline.predict.floor import floors, graph_floor, latency
 from roofline.predict.request import ResolvedRequest, Workload
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, decode, sequences
@@ -187,6 +188,36 @@ def deployed(request: ResolvedRequest, step: Step) -> Duration:
     return with_estimate(bound, None, whole, latency(floors(request, step)))
 
 
+def timed(request: ResolvedRequest, graph: Graph, step: Step) -> Duration:
+    """Return the time of some operators of a step: their floor, their bound one after another, and the estimate of their
+    kernels.
+    """
+    bound = stage_bound(request, step, graph)
+    estimate = stage_estimate(request, step, graph)[0]
+    return with_estimate(bound, None, estimate, graph_floor(graph, step, request.hardware).seconds)
+
+
+def encoder(request: ResolvedRequest, step: Step) -> Graph:
+    """Return the operators of the vision tower for the images of a step's prompts, on one device of the replica with most of
+    them; none where prompts have no images.
+    """
+    tower, images = request.model.vision, request.workload.images * replica(request, step)
+    if tower is None or not images:
+        return {}
+    return encoder_graph(tower, images, request.model.dtype, request.deployment.tensor_parallel_size)
+
+
+def time_to_first_token(request: ResolvedRequest, step: Step) -> Duration:
+    """Return TTFT of the prompts of a step: the encoder of their images, if they have any, then the prefill.
+
+    Args:
+        request: its workload has the number of images in each prompt.
+        step: the prompts of the whole deployment's batch.
+    """
+    graph, prompts = encoder(request, step), pipeline(request, step)
+    return total(timed(request, graph, step), prompts) if graph else prompts
+
+
 def with_engine(request: ResolvedRequest, kernels: Interval, sequences: Expr, stages: int | None = None) -> Interval:
     """Return the seconds of a step: its kernels and what the engine adds, in the wider of the kernels' interval and the
     engine's band.
@@ -222,7 +253,7 @@ def request_times(request: ResolvedRequest, *, timed: bool) -> dict[str, Duratio
         return None
     if not timed:
         return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), NO_TIMES)
-    ttft = pipeline(request, workload.prompts)
+    ttft = time_to_first_token(request, workload.prompts)
     steps = workload.output_len - 1  # the first token comes out of prefill
     if not steps:
         return {"ttft_s": ttft, "tpot_s": NO_TIMES, "e2e_s": ttft}

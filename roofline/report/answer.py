@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from roofline import formatting
 from roofline.formatting import about, about_number, about_range, percent, plural
 from roofline.predict.assumptions import MODEL, PARTS
-from roofline.predict.duration import Duration, weighted_sum
+from roofline.predict.duration import Duration
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report import summary
@@ -23,7 +23,7 @@ def answer(result: Analysis) -> Answer:
     """Return the answer of `roofline analyze`, without the formulas and the roofline in characters."""
     times, rounds = times_table(result), result.speculative
     drafted = "" if rounds is None else summary.speculative_sentence(rounds)
-    tables = [summary.phase_table(result, phase) for phase in result.phases]
+    tables = [summary.phase_table(result, phase) for phase in result.steps]
     return Answer(
         title=title(result),
         settings=settings(result),
@@ -63,7 +63,10 @@ def _workload(result: Analysis) -> list[str]:
     parts = [f"batch {result.phases[0].batch:,}"]
     if (prompt := phases.get("prefill")) is not None:
         cached = prompt.cached_tokens // prompt.batch
-        parts.append(f"prompt {prompt.new_tokens // prompt.batch + cached:,}" + (f" ({cached:,} cached)" if cached else ""))
+        seen = "" if result.encoder is None else f" with {plural(result.encoder.images, 'image')}"
+        parts.append(
+            f"prompt {prompt.new_tokens // prompt.batch + cached:,}" + (f" ({cached:,} cached)" if cached else "") + seen
+        )
     output = ((result.query or {}).get("options") or {}).get("output_len")
     if output is not None:
         parts.append(f"output {output}")
@@ -92,11 +95,11 @@ def _times(result: Analysis) -> Iterable[tuple[str, Duration, Phase | None]]:
     for name, phase in phases.items():
         if name == "prefill" and (result.request is None or phase.batch > 1):
             first = "TTFT" if phase.batch == 1 else f"TTFT, {phase.batch:,} prompts"
-            if encoder is None or phase.pipeline.bound is None:
+            if encoder is None or (ttft := result.first_token) is None:
                 yield first, phase.pipeline, phase
             else:
                 yield "Prefill", phase.pipeline, phase
-                yield first, weighted_sum([(1, encoder.time), (1, phase.pipeline)]), None
+                yield first, ttft, None
         elif name == "decode" and result.request is None:
             yield "TPOT" if result.speculative is None else "Decode step", phase.pipeline, phase
         elif name == "mixed":

@@ -202,10 +202,10 @@ def _of_analysis(result: Analysis) -> _Makers:
     mixed = any(phase.name == "mixed" for phase in result.phases)  # batches and lengths of its segments are not one number
     if not mixed:
         figures["explorer"] = partial(batch_figures.explorer, request, result, 0.0)
-    for phase in result.phases:
+    for phase in result.steps:
         if phase.time.bound is not None:
             figures[f"time-{phase.name}"] = partial(step_figures.time_budget, phase)
-    if any(phase.time.bound is not None for phase in result.phases):
+    if any(phase.time.bound is not None for phase in result.steps):
         figures["device"] = partial(step_figures.schematic, request, result)
     figures["memory"] = partial(step_figures.memory_budget, [result])
     if mixed:

@@ -18,6 +18,7 @@ from roofline.report.analysis.view import NOT_MODELLED
 from roofline.report.answer import provenance, settings_line
 from roofline.report.cells import about_count, about_time, number_cell, table, text_cell, text_table, whole
 from roofline.report.figure import Axis, Cell, Command, Figure, Section, Series, Tile, View, Zone
+from roofline.report.figure import Table as PageTable
 from roofline.report.page import static_page
 from roofline.text import Answer, Table
 
@@ -286,14 +287,13 @@ def limits_page(result: BatchLimits, line: str) -> str:
 
 def view(result: BatchLimits, line: str) -> View:
     """Return everything that the page shows."""
-    drawn = [figure(result), rate_figure(result), variants_figure(result)] if result.possible else []
-    sections = [
-        Section(key=one.key, title=one.title, note="", figure=one, tables=(), half=one.key != "variants")
-        for one in drawn
-        if one
-    ]
+    drawn = [figure(result), rate_figure(result)] if result.possible else []
+    varied = variants_figure(result) if result.possible else None
+    sections = [Section(key=one.key, title=one.title, note="", figure=one, tables=(), half=True) for one in drawn if one]
+    if varied is not None:
+        sections.append(Section(key="variants", title=varied.title, note="", figure=varied, tables=(_reasons_table(result),)))
     for key, listed in (("limits", _limits_table(result)), ("what-if", _variants_table(result))):
-        if listed is not None:
+        if listed is not None and not (key == "what-if" and varied is not None):
             tables = (text_table(f"{key}-rows", replace(listed, title="Rows")),)
             sections.append(Section(key=key, title=listed.title, note="", figure=None, tables=tables, folded=True))
     return View(
@@ -417,6 +417,19 @@ def rate_figure(result: BatchLimits) -> Figure | None:
     )
 
 
+def _reasons_table(result: BatchLimits) -> PageTable:
+    """What each variant changes, and the KV cache of a sequence with it."""
+    longest = max(row.context for row in result.variants)
+    rows = [
+        (text_cell(row.variant), Cell(text=formatting.binary(row.kv_bytes_per_sequence, 3), value=row.kv_bytes_per_sequence),
+         text_cell(row.why))
+        for row in result.variants
+        if row.context == longest
+    ]  # fmt: skip
+    note = f"KV: of a sequence of {longest:,} cached tokens, per device"
+    return table("variants-why", "Variants", note, ("variant", "KV", "what changes"), rows)
+
+
 def variants_figure(result: BatchLimits) -> Figure | None:
     """Return the line plot of what memory holds against context, a line per what-if variant; None without any."""
     names = list(dict.fromkeys(row.variant for row in result.variants))
@@ -433,5 +446,5 @@ def variants_figure(result: BatchLimits) -> Figure | None:
         x=Axis(title="cached tokens", scale="log", unit="tokens"),
         y=Axis(title="largest batch, sequences", scale="log", unit="sequences"),
         series=tuple(replace(line, variant=at, short=()) for at, line in enumerate(lines) if line.x),
-        table=table("variants-rows", "What if", "", ("cached tokens", *names), rows),
+        table=table("variants-rows", "Largest batch by variant", "", ("cached tokens", *names), rows),
     )

@@ -73,16 +73,19 @@ class Look:
 
 _ROLES = {
     # phases
+    "encoder": Look(hue="blue", symbol="diamond", dash="dot", hatch="."),
     "prefill": Look(hue="blue", symbol="circle"),
     "decode": Look(hue="orange", symbol="square", dash="dash", hatch="/"),
     "mixed": Look(hue="green", symbol="triangle-up", dash="dashdot", hatch="x"),
     "at-bound": Look(hue="grey", symbol="circle", hollow=True),
     "gap": Look(hue="grey"),
     # the time of a phase by operator
+    "encoder-time": Look(hue="blue"),
     "prefill-time": Look(hue="blue"),
     "decode-time": Look(hue="orange"),
     "mixed-time": Look(hue="green"),
     "bound-mark": Look(hue="ink", symbol="line-ns"),
+    "encoder-card": Look(hue="blue", symbol="diamond"),
     "prefill-card": Look(hue="blue", symbol="circle"),
     "decode-card": Look(hue="orange", symbol="square"),
     "mixed-card": Look(hue="green", symbol="triangle-up"),
@@ -139,7 +142,7 @@ _ROLES = {
 }
 
 
-_CARDS = ("prefill-card", "decode-card", "mixed-card")
+_CARDS = ("encoder-card", "prefill-card", "decode-card", "mixed-card")
 """Roles whose variants, phases on other hardware, keep the hue and differ in the symbol."""
 
 

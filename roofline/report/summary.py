@@ -142,11 +142,12 @@ def _tokens_each(result: Analysis) -> int:
 def sentences(result: Analysis) -> list[str]:
     """The answer in sentences: whether it fits; time, rate and limiting resource of each phase; TTFT, TPOT and E2E."""
     answers = [verdict(result)]
-    for phase in result.phases:
+    for phase in result.steps:
         if phase.pipeline_s is None or phase.tokens_per_s.bound is None:
             continue
         prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
-        what = {"prefill": prompts, "decode": "Decode step", "mixed": "Mixed step"}[phase.name]
+        pictured = f"Encoder of {plural(phase.batch, 'image')}"
+        what = {"encoder": pictured, "prefill": prompts, "decode": "Decode step", "mixed": "Mixed step"}[phase.name]
         bound = f"roofline bound {formatting.seconds(phase.pipeline_s)} ({_rate(phase, phase.tokens_per_s.bound)})"
         if phase.pipeline.floor is not None:
             bound += f", floor {formatting.seconds(phase.pipeline.floor)}"
@@ -281,7 +282,9 @@ def memory_note(result: Analysis) -> str:
 
 
 def phase_title(phase: Phase) -> str:
-    """Title of a phase as text: number of sequences, new tokens and cached tokens."""
+    """Title of a phase as text: number of sequences, new tokens and cached tokens; of the encoder images and their tokens."""
+    if phase.name == "encoder":
+        return f"Encoder: {plural(phase.batch, 'image')}, {plural(phase.new_tokens, 'token')}"
     tokens = plural(phase.new_tokens, "new token")
     cached = (
         "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens per sequence"

@@ -29,8 +29,8 @@ ROUNDS = int(os.environ.get("ROOFLINE_PAGE_ROUNDS", "24"))
 SEED = int(os.environ.get("ROOFLINE_PAGE_SEED", "20261121"))
 TOLERANCE = 1e-9
 _VALUES = {
-    "others": [], "fixed": {}, "cached_prefix": 0, "output_len": 256, "pp": 1, "dp": 1, "ep": 1, "weights": "", "kv": "",
-    "backend": "",
+    "others": [], "fixed": {}, "cached_prefix": 0, "images": 0, "output_len": 256, "pp": 1, "dp": 1, "ep": 1, "weights": "",
+    "kv": "", "backend": "",
     "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 0.0, "tpot_ms": 0.0,
 }  # fmt: skip
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import roofline
+from roofline.audit.claims import judge
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
 from roofline.cost import ZERO
 from roofline.errors import InputError
 from roofline.graph.vision import encoder_graph
+from roofline.predict.analyze import answer
+from roofline.predict.explain.explain import explain_step
+from roofline.report.analysis.page import report, report_view
 from roofline.specs.huggingface.document import parse_json
 from roofline.specs.huggingface.read import Origin
 
@@ -176,10 +181,141 @@ def test_sizes_that_follow_from_the_image_are_refused() -> None:
         roofline.analyze(model, "h100-sxm", images=1)
 
 
-def test_no_page_and_no_formula_leaves_images_out() -> None:
-    """They are refused where the work of an encoder is not computed."""
-    result = roofline.analyze(_model(LLAVA), "h100-sxm", images=1)
-    with pytest.raises(InputError, match="pages have no encoder"):
-        result.to_html()
-    with pytest.raises(InputError, match="no formula"):
-        roofline.explain(_model(LLAVA), "ttft", "h100-sxm", images=1)
+@pytest.fixture
+def llava(tmp_path: Path) -> str:
+    """The path of LLaVA's config."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAVA), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("options", [{"images": 2}, {"images": 1, "batch": 3, "tp": 2, "output_len": 20}])
+def test_formulas_of_the_encoder(options: Keys) -> None:
+    """Of each operator FLOP, bytes and bound, and of the encoder, TTFT and E2E each time: what `analyze` has."""
+    model = _model(LLAVA)
+    result = roofline.analyze(model, "h100-sxm", **options)
+    assert result.encoder is not None
+    for op in result.encoder.operators:
+        parts = {part.subject: part.value for part in roofline.explain(model, op.path, "h100-sxm", **options).parts}
+        assert parts.get("matrix_flops", 0) == op.cost.matrix_flops
+        assert parts.get("weight_bytes", 0) == op.cost.weight_bytes
+        assert parts.get("activation_bytes", 0) == op.cost.activation_bytes
+        assert parts.get("link_bytes", 0) == op.cost.link_bytes
+        for word in ("bound", "estimate"):
+            explained = roofline.explain(model, f"{op.path} {word}", "h100-sxm", **options)
+            assert explained.value == pytest.approx(getattr(op.time, word))
+    times = {"encoder": result.encoder.time, "ttft": result.first_token}
+    if result.request is not None:
+        times = {"encoder": result.encoder.time, "ttft": result.request.ttft_s, "e2e": result.request.e2e_s}
+        assert result.request.ttft_s == result.first_token
+    for name, span in times.items():
+        for word in ("bound", "floor", "estimate"):
+            explained = roofline.explain(model, f"{name} {word}", "h100-sxm", **options)
+            assert explained.value == pytest.approx(getattr(span, word))
+
+
+def test_symbols_of_the_encoder() -> None:
+    """The scores and sums of every row with every row: 4 x layers x heads x width x images x rows^2."""
+    explained = roofline.explain("gemma-3-12b", "vision/layers/attention/core", images=2)
+    assert explained.formula == "4·L_vision·n_q_vision·d_head_vision·n_img·r_img²"
+    assert explained.value == 4 * 27 * 16 * 72 * 2 * 4096**2
+    with pytest.raises(InputError, match="give their number per prompt with --images"):
+        roofline.explain("gemma-3-12b", "vision/layers/attention/core")
+    with pytest.raises(InputError, match="give their number per prompt with --images"):
+        roofline.explain("gemma-3-12b", "encoder", "h100-sxm")
+
+
+def test_a_page_says_what_analyze_says(llava: str) -> None:
+    """TTFT of the tile, of the answer and of the curve over prompts; the encoder's rows; images in what reproduces the page."""
+    options = {"images": 2, "input_len": 100, "output_len": 20}
+    result = roofline.analyze(llava, "h100-sxm", **options)
+    assert result.encoder is not None
+    assert result.request is not None
+    shown = report_view(llava, ["h100-sxm"], options)
+    tiles = {tile.label: tile.cell.value for tile in shown.tiles}
+    assert tiles["TTFT"] == result.request.ttft_s.estimate
+    sections = {section.key: section for section in shown.sections}
+    rows = {row[1].value: row[3].value for row in sections["ttft"].figure.table.rows}
+    assert rows[100 + 2 * 576] == result.request.ttft_s.estimate
+    assert min(length for length in rows if length is not None) > 2 * 576
+    listed = [row[0].text for row in sections["operators"].tables[0].rows]
+    assert listed == [op.path for op in result.encoder.operators]
+    assert sections["time-encoder"].title == "Where the encoder time goes"
+    (reproduce,) = [one.text for one in shown.commands if one.repeats]
+    assert "--input-len 100" in reproduce
+    assert "--images 2" in reproduce
+    explained = [one.subject for phase, one in explain_step(answer(llava, "h100-sxm", **options)[0]) if phase == "encoder"]
+    assert explained == listed
+    assert "--images 2" in result.to_html()
+
+
+def test_a_control_for_images_where_their_work_is_known() -> None:
+    """Pages of models whose image size is free, or of text alone, have none: any number of images would be refused."""
+    assert 'data-control="images"' in report("gemma-3-12b", ["h100-sxm"], {})
+    assert 'data-control="images"' not in report("gpt2", ["h100-sxm"], {})
+
+
+@pytest.mark.parametrize("options", [{}, {"phase": "prefill"}, {"batch": 4}])
+def test_a_claim_is_judged_by_what_analyze_says(options: Keys) -> None:
+    """The ceiling of a TTFT is the floor of encoder and prefill of one prompt; bound and estimate are those of the batch."""
+    model, given = _model(LLAVA), {"images": 2, "input_len": 100}
+    batch = {name: value for name, value in options.items() if name == "batch"}
+    alone = roofline.analyze(model, "h100-sxm", **given).first_token
+    (one,) = judge(None, model, "h100-sxm", ttft=2e-3, **given, **batch).claims
+    assert one.verdict == "impossible"
+    assert one.ceiling == pytest.approx(alone.floor)
+    assert any("encoder of 2 images before it" in line for line in one.derivation)
+    many = roofline.analyze(model, "h100-sxm", **given, **options).first_token
+    (one,) = judge(None, model, "h100-sxm", ttft=1.0, **given, **batch).claims
+    assert one.verdict == "possible"
+    assert one.bound == pytest.approx(many.bound)
+    assert one.estimate == pytest.approx(many.estimate)
+    note = next(note for note in one.assumptions if note.name == "images")
+    assert note.value == 2
+
+
+def test_rates_with_images() -> None:
+    """Of prompt tokens: the work of both over the peak, since the encoder of one prompt overlaps with the prefill of another.
+
+    A claim of what prefill alone could do has left the encoder out.
+    """
+    model, given = _model(LLAVA), {"images": 1, "input_len": 24, "batch": 8}
+    result = roofline.analyze(model, "h100-sxm", **given)
+    (one,) = judge(None, model, "h100-sxm", tokens_per_s=1.0, phase="prefill", **given).claims
+    flops = result.encoder.cost.matrix_flops + result.prefill.cost.matrix_flops
+    assert one.ceiling == pytest.approx(8 * 600 * 989.4e12 / flops)
+    (one,) = judge(
+        None, model, "h100-sxm", tokens_per_s=0.99 * 8 * 600 / result.prefill.time.floor, phase="prefill", **given
+    ).claims
+    assert one.verdict == "impossible"
+    assert "encoder left out" in [mistake.name for mistake in one.likely_mistakes]
+    few = judge(None, model, "h100-sxm", tokens_per_s=1.0, output_len=2, **given).claims[0].ceiling
+    more = judge(None, model, "h100-sxm", tokens_per_s=1.0, output_len=2, batch=8, input_len=600).claims[0].ceiling
+    assert few < more
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ttft": 1.0}, "state these with --input-len"),
+        ({"ttft": 1.0, "input_len": 10, "cached_prefix": 5}, "cached prefix"),
+        ({"ttft": 1.0, "input_len": 10, "model": "qwen3-8b"}, "no vision tower"),
+    ],
+)
+def test_claims_with_images_that_are_refused(options: Keys, message: str) -> None:
+    """A prompt of unknown length, images in the cache, and a model without a tower."""
+    given = {"model": _model(LLAVA), "hardware": "h100-sxm", "images": 1, **options}
+    with pytest.raises(InputError, match=message):
+        judge(None, **given)
+
+
+def test_drafts_leave_the_encoder_in(llava: str) -> None:
+    """TTFT and E2E with speculative decoding are longer by the encoder, as without."""
+    drafted = {"speculative_method": "ngram", "num_speculative_tokens": 2, "acceptance": 0.5, "output_len": 20}
+    plain = roofline.analyze(llava, "h100-sxm", input_len=100 + 576, **drafted)
+    result = roofline.analyze(llava, "h100-sxm", input_len=100, images=1, **drafted)
+    for name in ("ttft_s", "e2e_s"):
+        longer = getattr(result.request, name).estimate - getattr(plain.request, name).estimate
+        assert longer == pytest.approx(result.encoder.time.estimate)
+    explained = roofline.explain(llava, "ttft estimate", "h100-sxm", input_len=100, images=1, **drafted)
+    assert explained.value == pytest.approx(result.request.ttft_s.estimate)

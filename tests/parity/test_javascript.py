@@ -91,6 +91,7 @@ def test_whole_analyses(tmp_path: Path) -> None:
     """Every number, text and refusal of `analyze --json`, for random models, hardware and options (seeded)."""
     chance = random.Random(20261121)  # noqa: S311 - seeded on purpose
     cases = [_case(chance) for _ in range(ROUNDS)]
+    cases += [("gemma-3-12b", "h100-sxm", {"images": 2, "batch": 3, "tp": size, "output_len": 10}) for size in (1, 2)]
     source, data = script()
     evaluate = """(() => {
       library.fill(data.specs);

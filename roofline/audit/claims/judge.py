@@ -18,6 +18,7 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.formatting import percent
 from roofline.predict.memory import largest
+from roofline.predict.request import IMAGES_OR_CACHED, vision
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_hardware
 from roofline.specs.source import Assumption
@@ -46,6 +47,8 @@ def judge_statement(statement: Statement) -> Judgement:
     if model is not None and not isinstance(model, Model):
         model, read = load_model(resolve_name("models", model, notes), options.pop("assume", None))
         inputs.append(read)
+    if options.get("images"):
+        statement = _with_images(statement, model if isinstance(model, Model) else None)
     published = model.quantization if isinstance(model, Model) else ()
     if statement.quantization is not None and any(scheme.name == statement.quantization for scheme in published):
         # what the model is published with covers the roles that its file says, and no others
@@ -66,6 +69,22 @@ def judge_statement(statement: Statement) -> Judgement:
     )
     used = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
     return Judgement(inputs=used, claims=judged)
+
+
+def _with_images(statement: Statement, model: Model | None) -> Statement:
+    """The statement with the tokens of the images of a prompt in its length.
+
+    Raises:
+        InputError: no model, or one of which the work on an image is not known; no length, or a cached prefix.
+    """
+    if model is None:
+        raise InputError("--images are of a model's prompts: name the model")
+    tower = vision(model)
+    if statement.input_len is None:
+        raise InputError("--images adds the images' tokens to those of the text: state these with --input-len")
+    if statement.prefix_hit or statement.cached_prefix:
+        raise InputError(IMAGES_OR_CACHED)
+    return replace(statement, input_len=statement.input_len + int(statement.deployment["images"]) * tower.tokens)
 
 
 def _judge(resolved: ResolvedClaim) -> ClaimJudgement:

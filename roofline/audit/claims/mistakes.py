@@ -316,6 +316,17 @@ def _prompts_left_out(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -
     )
 
 
+# The encoder left out: the prefill alone, where prompts have images.
+
+
+def _encoder_left_out(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMistake | None:
+    del ceiling, ratio
+    if not resolved.options.get("images"):
+        return None
+    why = "The time of the encoder of the images was left out. The ceiling would then be {figure}."
+    return _under(resolved, "encoder left out", why, read_as(resolved, options={"images": 0}))
+
+
 # Another card of the same name: SXM for PCIe, 80 GB for 40 GB.
 
 
@@ -491,6 +502,7 @@ MISTAKES = Registry(
         Mistake(name="K without V", kinds=(*_RATES, "fits"), explain=_k_without_v),
         Mistake(name="prompt tokens counted", kinds=("tokens_per_s",), explain=_prompt_tokens_counted),
         Mistake(name="prompts left out", kinds=("tokens_per_s",), explain=_prompts_left_out),
+        Mistake(name="encoder left out", kinds=("ttft", "tokens_per_s"), explain=_encoder_left_out),
         Mistake(name="another card", kinds=(*_TIMED, "fits", "peak_flops"), explain=_another_card),
         Mistake(name="several devices for one", kinds=(*_TIMED, "fits", "peak_flops"), explain=_several_devices),
         Mistake(name="bits for bytes", kinds=(*_RATES, "fits"), explain=_bits_for_bytes),

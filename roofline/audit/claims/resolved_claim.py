@@ -44,6 +44,7 @@ class Ceiling:
         length: tokens cached before a decode step, or tokens of a prompt.
         need: what the fullest device has to hold; None of a peak.
         dtype: of a peak; None of a step.
+        encoder: of a prompt's images, before the step; None without images.
         engine_fits: whether the step also fits by the engine's own rules.
     """
 
@@ -59,6 +60,7 @@ class Ceiling:
     length: int = 0
     need: MemoryNeed | None = None
     dtype: str | None = None
+    encoder: Floor | None = None
     engine_fits: bool = True
 
 

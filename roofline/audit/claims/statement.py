@@ -96,6 +96,8 @@ def statement(
     fields |= {name: OPTIONS[name].read(value) for name in PREFIX if (value := remaining.take(name)) is not None}
     claims = _claims_of_options(remaining)
     further = {name: value for name in _FURTHER if (value := remaining.take(name)) is not None}
+    if (images := remaining.take("images")) is not None and (number := OPTIONS["images"].read(images)):
+        further["images"] = number
     fields["deployment"] = {
         name: OPTIONS[name].read(value) if OPTIONS[name].kind == "count" else value for name, value in further.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,12 +25,12 @@ from roofline.formatting import plural
 from roofline.graph.sharding import communication_groups
 from roofline.numeric import Expr, ceil_div
 from roofline.predict.drafts import NAMES
-from roofline.predict.duration import ZERO_TIME, Duration, weighted_sum
+from roofline.predict.duration import ZERO_TIME, Duration, total, weighted_sum
 from roofline.predict.efficiency.fits import Fits
-from roofline.predict.floor import Floor, floors, interval, latency, together
+from roofline.predict.floor import Floor, floors, graph_floor, interval, latency, together
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.speculation import Speculation
-from roofline.predict.timing import decode_contexts, pipeline
+from roofline.predict.timing import decode_contexts, encoder, pipeline, time_to_first_token, timed
 from roofline.specs.library import measured_engines
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment, Step, decode, sequences
@@ -45,7 +45,7 @@ _MAX_STEP_TOKENS = 2**20
 """Beyond which a larger batch of prompts gains nothing."""
 _SHARED_NOTES = (
     "dtype", "activation_dtype", "kv_cache_dtype", "quantization", "matrix_dtype", "mask", "mla", "routing_skew", "memory",
-    "recalled", "draft", *NAMES,
+    "recalled", "draft", "images", *NAMES,
 )  # fmt: skip
 """Assumptions of the request that shape a ceiling."""
 
@@ -180,9 +180,9 @@ def _of_step(resolved: ResolvedClaim, request: ResolvedRequest, step: Step) -> _
 
 def _expected(resolved: ResolvedClaim, request: ResolvedRequest, step: Step) -> Duration:
     """Seconds of a step; of rounds of speculative decoding, seconds per token of each sequence."""
-    if (speculation := resolved.speculation(request)) is None:
-        return pipeline(request, step)
     (segment,) = step
+    if (speculation := resolved.speculation(request)) is None:
+        return pipeline(request, step) if segment.decode else time_to_first_token(request, step)
     return speculation.tpot(segment.count, segment.cached) if segment.decode else speculation.prefill(step)
 
 
@@ -344,7 +344,7 @@ def ceiling_of_requests(resolved: ResolvedClaim, split: Split, request: Resolved
     def prompts(count: int) -> list[Floor]:
         return floors(model, resolved.prompts(count, prompt), resolved.overrides)
 
-    alone = latency(prompts(1))
+    alone = latency(prompts(1)) + _encoder_seconds(resolved, model, resolved.prompts(1, prompt))
     by_stage = [[(1.0, stage)] for stage in prompts(batch)]
     if output > 1:
         import numpy as np  # late: other claims need none
@@ -355,12 +355,36 @@ def ceiling_of_requests(resolved: ResolvedClaim, split: Split, request: Resolved
             stage += [(1.0, _summed(floor, times * weights * (output - 1))) for times, floor in parts]
         for parts in _per_token(resolved, request, 1, contexts):
             alone += sum(float(np.sum(times * weights * (output - 1) * floor.seconds)) for times, floor in parts)
-    whole = tuple(together(parts) for parts in by_stage)
-    seconds = max(interval(whole), alone)
+    seen = encoder_floor(resolved, model, resolved.prompts(batch, prompt))
+    whole = _with_encoder([together(parts) for parts in by_stage], seen)
+    seconds = max(_interval(whole, seen), alone)
     value = batch * output / seconds / (resolved.devices if resolved.claim.scope == "gpu" else 1)
     step = decode(batch, (mean if fits else prompt + output) - 1)
     ceiling = _ceiling(resolved, split, request, step, prompt + output, value=value, seconds=seconds)
     return replace(ceiling, floors=whole, alone=alone)
+
+
+def encoder_floor(resolved: ResolvedClaim, request: ResolvedRequest, prompts: Step) -> Floor | None:
+    """The floor of the encoder of the images of some prompts, for a device; None without images, and of cached prompts."""
+    graph = {} if resolved.overrides.reuse else encoder(request, prompts)
+    return graph_floor(graph, prompts, request.hardware, resolved.overrides) if graph else None
+
+
+def _encoder_seconds(resolved: ResolvedClaim, request: ResolvedRequest, prompts: Step) -> float:
+    """The least seconds of the encoder before the prefill of some prompts; 0 without images."""
+    seen = encoder_floor(resolved, request, prompts)
+    return 0.0 if seen is None else float(seen.seconds)
+
+
+def _with_encoder(stages: Sequence[Floor], seen: Floor | None) -> tuple[Floor, ...]:
+    """The floors of pipeline stages with the encoder's work, which overlaps with that of other prompts, if there is one stage:
+    which of several has it is up to the engine."""
+    return tuple(stages) if seen is None or len(stages) > 1 else (together([(1.0, stages[0]), (1.0, seen)]),)
+
+
+def _interval(stages: Sequence[Floor], seen: Floor | None) -> float:
+    """The least seconds in which every stage has done its part, and all of them together the encoder's."""
+    return interval(stages) if seen is None else max(interval(stages), float(seen.seconds) / len(stages))
 
 
 def _summed(floor: Floor, times: Any) -> Floor:
@@ -462,7 +486,10 @@ def requests_achievable(resolved: ResolvedClaim) -> Achievable:
         batch = int(sequences(step))
         decoded = _expected(resolved, request, step) if steps else ZERO_TIME
         if joined:
-            mixed = pipeline(request, (*step, *resolved.prompts(joined, prompt)))
+            prompts = resolved.prompts(joined, prompt)
+            mixed, graph = pipeline(request, (*step, *prompts)), encoder(request, prompts)
+            if graph:
+                mixed = total(timed(request, graph, prompts), mixed)
             return weighted_sum([(batch / joined, mixed), (steps - batch / joined, decoded)])
         return weighted_sum(
             [(batch / several, _expected(resolved, request, resolved.prompts(several, prompt))), (steps, decoded)]
@@ -566,14 +593,16 @@ def _prompt_batch(resolved: ResolvedClaim, request: ResolvedRequest, length: int
 def _prefill_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedRequest, length: int) -> Ceiling:
     batch = _prompt_batch(resolved, request, length)
     step = resolved.prompts(batch, length)
-    stages = floors(request, step, resolved.overrides)
+    stages, seen = floors(request, step, resolved.overrides), encoder_floor(resolved, request, step)
     if resolved.claim.is_time:
-        seconds = value = latency(stages)
+        seconds = value = latency(stages) + _encoder_seconds(resolved, request, step)
     else:
-        seconds = interval(stages)
+        stages = [*_with_encoder(stages, seen)]
+        seconds = _interval(stages, seen)
         share = {"total": 1, "gpu": resolved.devices, "user": step[0].count}[resolved.claim.scope]
         value = step[0].count * length / seconds / share
-    return _ceiling(resolved, split, request, step, length, value=value, seconds=seconds)
+    ceiling = _ceiling(resolved, split, request, step, length, value=value, seconds=seconds)
+    return replace(ceiling, floors=tuple(stages), encoder=seen)
 
 
 def _prefill_achievable(resolved: ResolvedClaim) -> Achievable:
@@ -600,7 +629,10 @@ def _derive_prefill(resolved: ResolvedClaim, ceiling: Ceiling) -> list[str]:
         return lines
     best = resolved.claim.format_value(ceiling.value)
     if not resolved.claim.is_time:
-        return [*lines, f"so at most {best} with {ceiling.batch:,} x {ceiling.length:,} tokens"]
+        seen = "" if ceiling.encoder is None else " and the encoder of their images"
+        return [*lines, f"so at most {best} with {ceiling.batch:,} x {ceiling.length:,} tokens{seen}"]
+    if ceiling.encoder is not None:
+        lines.append(_encoder_line(resolved, ceiling.encoder))
     cached = resolved.cached_prefix(ceiling.length)
     held = f", {cached:,} of them cached," if cached else ""
     lines.append(f"so the first token after {ceiling.length:,}{held} comes in {best} at the soonest")
@@ -610,11 +642,23 @@ def _derive_prefill(resolved: ResolvedClaim, ceiling: Ceiling) -> list[str]:
     return lines
 
 
+def _encoder_line(resolved: ResolvedClaim, seen: Floor) -> str:
+    """What the encoder of the images of a prompt has to do before its prefill, and how long that takes."""
+    images = plural(int(resolved.options["images"]), "image")
+    work = formatting.quantity(sum(flops for flops, _ in seen.products.values()), "FLOP")
+    read, least = formatting.quantity(seen.weight_bytes, "B"), formatting.quantity(float(seen.seconds), "s")
+    return f"encoder of {images} before it: {work} of matrix products, {read} of weights: at least {least}"
+
+
 def _last_of_batch(resolved: ResolvedClaim, ceiling: Ceiling, batch: int) -> float:
     """The least seconds until the last of several prompts has its token: each stage does all, and one prompt passes all."""
     step = resolved.prompts(batch, ceiling.length)
-    intervals = (interval(floors(request, step, resolved.overrides)) for _, request in resolved.requests())
-    return max(ceiling.value or 0.0, min(intervals))
+
+    def least(request: ResolvedRequest) -> float:
+        seen = encoder_floor(resolved, request, step)
+        return _interval(_with_encoder(floors(request, step, resolved.overrides), seen), seen)
+
+    return max(ceiling.value or 0.0, min(least(request) for _, request in resolved.requests()))
 
 
 def _assume_prefill(resolved: ResolvedClaim, ceiling: Ceiling) -> list[Assumption]:

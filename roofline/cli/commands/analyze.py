@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _Formulas = list[dict[str, Any]]
 FIGURES = (
-    "roofline", "explorer", "time-prefill", "time-decode", "time-mixed", "device", "memory", "batch-limits", "ttft",
-    "sensitivity", "heatmap",
+    "roofline", "explorer", "time-encoder", "time-prefill", "time-decode", "time-mixed", "device", "memory", "batch-limits",
+    "ttft", "sensitivity", "heatmap",
 )  # fmt: skip
 
 
@@ -72,10 +72,7 @@ def analyze(
         formulas = operator_formulas(request)
     document = {**result.to_dict(), **({"formulas": formulas} if explain else {})}
     formats = {".html": result.to_html, ".md": lambda: _markdown(result)}
-    explained = {name: value for name, value in options.items() if name != "images"}
-    if request.workload.images:  # formulas have no encoder: of them the prompt's length is left
-        explained["input_len"] = request.workload.input_len
-    why = command_line("explain", model, hardware, explained).replace(" --hardware ", " tpot -H ", 1)
+    why = command_line("explain", model, hardware, options).replace(" --hardware ", " tpot -H ", 1)
 
     def show() -> None:
         _show(result, formulas, why, out.verbosity)
@@ -148,7 +145,7 @@ def _details(result: Analysis) -> None:
         write("")
         write("Roofline: the operators that take longest, marked in the tables: A prefill, a decode", "bold")
         write_lines(plot)
-    for phase, table in zip(result.phases, _tables(result), strict=False):
+    for phase, table in zip(result.steps, _tables(result), strict=False):
         write("")
         of_phase = marks.get(phase.name)
         print_table(table if of_phase is None else _marked(table, of_phase))
@@ -166,7 +163,7 @@ def _marked(table: Table, marks: dict[str, str]) -> Table:
 def _tables(result: Analysis) -> list[Table]:
     from roofline.report import summary
 
-    return [*(summary.phase_table(result, phase) for phase in result.phases), *_limits(result)]
+    return [*(summary.phase_table(result, phase) for phase in result.steps), *_limits(result)]
 
 
 def _limits(result: Analysis) -> Iterator[Table]:

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         changed("context", default="same as --input-len, or the shortest possible"),
     )  # fmt: skip
     app.command(name="claim", cls=_Command)(
-        takes(ALL, without=("images", "segments"), changed=stated, figures=FIGURES, formats=[".html"])(claim)
+        takes(ALL, without=("segments",), changed=stated, figures=FIGURES, formats=[".html"])(claim)
     )
 
 

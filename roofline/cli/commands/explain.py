@@ -26,7 +26,7 @@ _FORMATS = ("text", "latex", "json")
 def register(app: typer.Typer) -> None:
     """Add the command."""
     of_sequence = changed("output_len", help="Number of output tokens per sequence.")
-    app.command(name="explain")(takes(ALL, without=("images",), changed=[of_sequence], formats=[".tex", ".txt"])(explain))
+    app.command(name="explain")(takes(ALL, changed=[of_sequence], formats=[".tex", ".txt"])(explain))
 
 
 def explain(

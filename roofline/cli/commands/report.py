@@ -16,7 +16,10 @@ from roofline.cli.commands.analyze import FIGURES
 from roofline.cli.options import (
     Options,
     QuietOption,
+    TpotLimit,
+    TtftLimit,
     figure_option,
+    given,
     hardware_option,
     model_argument,
     output_option,
@@ -37,7 +40,7 @@ _MAX_BYTES = 64 * 2**20
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="report")(takes(ALL, without=("images",))(report))
+    app.command(name="report")(takes(ALL)(report))
 
 
 def report(
@@ -58,6 +61,8 @@ def report(
             help="Open a saved result: JSON from a command or from a page's button, or a file or folder from `sweep`.",
         ),
     ] = None,
+    ttft: TtftLimit = None,
+    tpot: TpotLimit = None,
     *,
     options: Options,
     output: Annotated[Path | None, output_option([".html", *FIGURE_SUFFIXES])] = None,
@@ -72,7 +77,12 @@ def report(
     Example: roofline report llama-3.1-8b --hardware a100-sxm-80gb --hardware h200-sxm -o report.html
     """
     write_page(
-        model, several(hardware), options, calculator=calculator, saved=saved, out=Output(False, output, quiet, figure=figure)
+        model,
+        several(hardware),
+        {**options, **given({"ttft": ttft, "tpot": tpot})},
+        calculator=calculator,
+        saved=saved,
+        out=Output(False, output, quiet, figure=figure),
     )
     return 0
 

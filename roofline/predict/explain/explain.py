@@ -40,7 +40,7 @@ from roofline.predict.explain.explanation import (
     total,
     traffic,
 )
-from roofline.predict.explain.symbolic_request import SymbolicRequest, any_hardware, short_cost
+from roofline.predict.explain.symbolic_request import ENCODER, SymbolicRequest, any_hardware, short_cost
 from roofline.predict.explain.time_formulas import WORDS, kernel_estimate, operator_bound, time
 from roofline.predict.operator_query import OperatorQuery, symbols_of
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
@@ -87,6 +87,7 @@ QUANTITIES: dict[str, Quantity] = {
     "ttft": Quantity(_TIMES, "time to first token", _time("ttft"), timed=True),
     "tpot": Quantity(_TIMES, "time per output token", _time("tpot"), timed=True),
     "e2e": Quantity(_TIMES, "from the request to its last token (--output-len)", _time("e2e"), timed=True),
+    "encoder": Quantity(_TIMES, "time of the encoder of images (--images)", _time("encoder"), timed=True),
     "prefill": Quantity(_TIMES, "time of the prefill step", _time("prefill"), timed=True),
     "decode": Quantity(_TIMES, "time of the decode step", _time("decode"), timed=True),
     "mixed": Quantity(_TIMES, "time of a mixed step (--segments)", _time("mixed"), timed=True),
@@ -134,7 +135,7 @@ QUANTITIES: dict[str, Quantity] = {
 """What can be explained besides the operators, in the order in which it is listed."""
 
 
-@keywords(*ALL, without=("images",))
+@keywords(*ALL)
 def explain(
     model: str | Model,
     subject: str,
@@ -175,11 +176,9 @@ def explain(
     if word and known is not None and not known.timed:
         raise InputError(f"{name} is one number, without a bound, a floor or an estimate: leave out {word!r}")
     request, speculation = resolve(loaded, hardware if hardware is not None else any_hardware(), **options)
-    if request.workload.images:
-        raise InputError("no formula has the work of an encoder: leave out --images, and add its tokens to --input-len")
     symbolic = SymbolicRequest(request, speculation, price)
     # of both phases an operator is that of decode if it is in both
-    phases = tuple(reversed([step for step, _ in request.workload.steps]))
+    phases = tuple(reversed(_phases(request)))
     if known is None:
         result = _operator(symbolic, name, phases, word)
     elif known.timed:
@@ -189,6 +188,12 @@ def explain(
         _agrees(result, request)
     about = result.about or (known.about if known is not None else "")
     return replace(result, about=about, assumptions=(*request.assumptions, *result.assumptions))
+
+
+def _phases(request: ResolvedRequest) -> list[str]:
+    """The names of the steps of a request, the encoder of images before its prompts."""
+    named: list[str] = [step for step, _ in request.workload.steps]
+    return [ENCODER, *named] if request.workload.images and "prefill" in named else named
 
 
 def _words(subject: str) -> tuple[str, str]:
@@ -225,18 +230,21 @@ def subjects(model: str | Model) -> tuple[str, ...]:
         roofline.errors.RooflineError: an unknown model, or a file that is not what it should be.
     """
     loaded = model if isinstance(model, Model) else load_model(model)[0]
-    return (*QUANTITIES, *_paths(SymbolicRequest(prepare(loaded, any_hardware())), ("decode", "prefill")))
+    images = 0 if loaded.vision is None else 1
+    request = prepare(loaded, any_hardware(), images=images)
+    return (*QUANTITIES, *_paths(SymbolicRequest(request), ("decode", "prefill", *([ENCODER] if images else []))))
 
 
 def explain_step(request: ResolvedRequest) -> list[tuple[str, Explanation]]:
-    """Return the explanation of every operator of the steps of a request, each with the name of its phase.
+    """Return the explanation of every operator of the steps of a request, and of the encoder of its images, each with the name
+    of its phase.
 
     Raises:
         InputError: a step with several kinds of sequences.
     """
     symbolic = SymbolicRequest(request)
     explanations: list[tuple[str, Explanation]] = []
-    for name, _ in request.workload.steps:
+    for name in _phases(request):
         graph = symbolic.own_graph(name)
         explanations += [(name, _explained(symbolic, path, name, graph[path][0])) for path in _paths(symbolic, (name,))]
     return explanations
@@ -249,7 +257,12 @@ def _paths(symbolic: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
         "prefill": prefill(1, request.workload.input_len),
     }
     steps.update(request.workload.steps)
-    graphs = (build(request.model, request.deployment, request.precision, steps[phase], symbolic.stage) for phase in phases)
+    graphs = (
+        symbolic.own_graph(phase)
+        if phase == ENCODER
+        else build(request.model, request.deployment, request.precision, steps[phase], symbolic.stage)
+        for phase in phases
+    )
     return list(dict.fromkeys(path for graph in graphs for path in graph))
 
 
@@ -262,6 +275,8 @@ def _operator(symbolic: SymbolicRequest, path: str, phases: tuple[str, ...], wor
             if word:
                 return (operator_bound if word == "bound" else kernel_estimate)(symbolic, path, phase)
             return _explained(symbolic, path, phase, symbolic.own_graph(phase)[path][0])
+    if path.startswith("vision/") and symbolic.request.model.vision is not None and not symbolic.request.workload.images:
+        raise InputError(f"{path} is of the encoder of images: give their number per prompt with --images")
     raise UnknownNameError(
         "quantity or operator", path, (*QUANTITIES, *_paths(symbolic, phases)), "`roofline explain MODEL` lists them."
     )

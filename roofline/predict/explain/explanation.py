@@ -181,6 +181,16 @@ def total(subject: str) -> sympy.Symbol:
     return quantity(*{**_OF_COST, **_FROM_THESE}[subject])
 
 
+def symbol_of(subject: str) -> str:
+    """Return the name of the symbol that `total` has for a subject; "" if it has none.
+
+    >>> symbol_of("weight_bytes"), symbol_of("ttft")
+    ('D_weights', '')
+    """
+    known = {**_OF_COST, **_FROM_THESE}
+    return str(known[subject][0]) if subject in known else ""
+
+
 def meaning(subject: str) -> str:
     """Return the meaning of a field of the cost, or of a quantity derived from the fields, in words.
 

@@ -10,7 +10,7 @@ from typing import Literal
 from roofline import formatting
 from roofline.formulas.latex import number, with_units
 from roofline.formulas.mathml import symbol_mathml, written
-from roofline.predict.explain.explanation import Explanation, unit_of
+from roofline.predict.explain.explanation import Explanation, symbol_of, unit_of
 from roofline.specs.source import Assumption
 
 WIDTH, LINES = 100, 30
@@ -90,7 +90,7 @@ def _blocks(result: Explanation, density: Density, *, everything: bool) -> list[
     for part in result.parts:
         timed = part.unit == "s" and " " in part.subject
         name = part.subject if timed or "/" in part.subject else part.subject.replace("_", " ")
-        named = None if part.value is None else symbols.get((part.value, part.unit))
+        named = None if part.value is None else _own_symbol(part, result) or symbols.get((part.value, part.unit))
         title = f"  {named}, {name}" if named and named != name else f"  {name}"
         short = f"{title} = {part.formula}"
         if density == "brief":
@@ -102,6 +102,13 @@ def _blocks(result: Explanation, density: Density, *, everything: bool) -> list[
             about = f": {part.about.rpartition('; ')[2]}" if part.about else ""
             blocks.append([_cut(title + about), *_equations(part, "    ", everything=everything)])
     return blocks
+
+
+def _own_symbol(part: Explanation, whole: Explanation) -> str | None:
+    """The symbol of a field of the cost, or of what is derived from the fields, if the whole speaks of it: two of them may
+    have one value."""
+    name = symbol_of(part.subject)
+    return name if name in [entry[0] for entry in whole.legend] else None
 
 
 def _equations(part: Explanation, indent: str, *, everything: bool) -> list[str]:

@@ -13,7 +13,7 @@ from roofline.formulas.symbolic import Values, quantity
 from roofline.numeric import Expr
 from roofline.predict.explain.explanation import Explanation, explanation
 from roofline.predict.speculation import Speculation, break_even
-from roofline.predict.timing import pipeline
+from roofline.predict.timing import time_to_first_token
 from roofline.specs.source import Assumption
 
 _LEVIATHAN = "Leviathan et al. 2023, arXiv:2211.17192, eq. (1)"
@@ -102,7 +102,7 @@ def request_time(speculation: Speculation, name: str, which: str) -> Explanation
     parts: tuple[Explanation, ...] = ()
     if name == "ttft":
         step = workload.prompts
-        whole, alone = speculation.prefill(step), pipeline(speculation.request, step)
+        whole, alone = speculation.prefill(step), time_to_first_token(speculation.request, step)
         if (value := getattr(whole, which)) is None:
             return None
         model, draft = (_of_round(name, which) for name in ("model", "prompts"))

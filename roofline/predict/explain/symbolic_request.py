@@ -17,17 +17,27 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from roofline.blocks.base import Cache
-from roofline.cost import Cost
-from roofline.dtypes import Precision
+from roofline.cost import FIELDS, Cost
+from roofline.dtypes import Dtypes, Precision, parse_dtype
 from roofline.errors import InputError
-from roofline.formulas.symbolic import SymbolicModel, Values, repeats, symbol, symbolic_model, symbolic_precision
+from roofline.formulas.symbolic import (
+    SymbolicModel,
+    Values,
+    label,
+    quantity,
+    repeats,
+    symbol,
+    symbolic_model,
+    symbolic_precision,
+)
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import Stage, caches, states
+from roofline.graph.vision import encoder_graph
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest
-from roofline.predict.timing import request_times
+from roofline.predict.timing import replica, request_times
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
 from roofline.specs.workload import Segment, Step
 
@@ -35,6 +45,12 @@ if TYPE_CHECKING:
     from roofline.predict.speculation import Speculation
 
 Phase = str
+ENCODER = "encoder"
+"""Name of the encoder of images among the names of steps."""
+_VISION = "vision"
+"""What its paths begin with, and its symbols are told apart by."""
+_OF_PRODUCT = (("rows", "r", "rows"), ("inputs", "k", "inputs"), ("outputs", "n", "outputs"))
+"""Dimensions of a product around its layers: field, letter, meaning."""
 
 
 @cache
@@ -119,7 +135,8 @@ class SymbolicRequest:
         if workload.cached_prefix:
             own[symbol("S_c", "prefix")] = workload.cached_prefix
         own[symbol("L")] = sum(count for _, count in self.stage.layers)
-        return {**own, **self._segments[1], **self.symbolic_model.values, **self._precision[1], **self._repeats[1]}
+        known = {**self.symbolic_model.values, **self._precision[1], **self._repeats[1], **self._encoder[1]}
+        return {**own, **self._segments[1], **known}
 
     def step(self, phase: Phase) -> Step:
         """Return B sequences in symbols, each with S_q tokens of a prompt or with one new token after S_c."""
@@ -130,7 +147,11 @@ class SymbolicRequest:
         return (Segment(symbol("B"), symbol("S_q"), symbol("S_c", "prefix") if self.request.workload.cached_prefix else 0),)
 
     def own_graph(self, phase: Phase) -> Graph:
-        """The operators of the request's step of this name: of one kind of sequence, or as given segment by segment."""
+        """The operators of the request's step of this name: of one kind of sequence, or as given segment by segment; of the
+        name "encoder" those of the images of its prompts.
+        """
+        if phase == ENCODER:
+            return self._encoder[0]
         if not self.request.workload.segmented:
             return self.graph(self.step(phase))
         graph = self.graph(self._segments[0])
@@ -138,6 +159,56 @@ class SymbolicRequest:
             # what is computed segment by segment is named by the segment where it has numbers, else by its place
             graph = {re.sub(rf"/{position}$", f"/{segment}", path): entry for path, entry in graph.items()}
         return graph
+
+    @cached_property
+    def _encoder(self) -> tuple[Graph, Values]:
+        """The vision tower in symbols, for the images of the prompts, and what they stand for; empty without images."""
+        request, values = self.request, dict[sympy.Symbol, Any]()
+        tower = request.model.vision
+        if tower is None or not request.workload.images:
+            return {}, values
+
+        def whole(name: str, latex: str, unit: str, meaning: str, value: int) -> sympy.Symbol:
+            made = quantity(name, latex, unit, meaning, whole=True)
+            values[made] = value
+            return made
+
+        def of_tower(name: str, value: Expr) -> sympy.Symbol:
+            made = symbol(name, _VISION)
+            values[made] = value
+            return made
+
+        format = parse_dtype(request.model.dtype)
+        weight, activation = (replace(format, bytes=of_tower(name, format.bytes)) for name in ("b_w", "b_a"))
+        images = request.workload.images * replica(request, request.workload.prompts)
+        of_tower("d_head", tower.hidden_size // tower.num_attention_heads)
+        of_tower("L", tower.num_hidden_layers)
+        products = tuple(
+            product.model_copy(
+                update={
+                    field: whole(
+                        f"{letter}_{label(product.name)}", rf"{letter}_{{\mathrm{{{label(product.name)}}}}}", "elements",
+                        f"{meaning} of {product.name.rpartition('/')[2]}, of an image", getattr(product, field),
+                    )
+                    for field, letter, meaning in _OF_PRODUCT
+                }
+            )
+            for product in tower.products
+        )  # fmt: skip
+        rows = whole(
+            "r_img", r"r_{\mathrm{img}}", "rows", "patches of an image, and its class token where it has one", tower.rows
+        )
+        update = {
+            "rows": rows,
+            "hidden_size": of_tower("d_model", tower.hidden_size),
+            "num_attention_heads": of_tower("n_q", tower.num_attention_heads),
+            "intermediate_size": of_tower("d_ff", tower.intermediate_size),
+            "products": products,
+        }
+        count = whole("n_img", r"n_{\mathrm{img}}", "images", "images of the prompts of a replica", images)
+        dtypes = Dtypes(weight=weight, activation=activation, kv=activation)
+        size = request.deployment.tensor_parallel_size
+        return encoder_graph(tower.model_copy(update=update), count, dtypes, size), values
 
     @cached_property
     def _segments(self) -> tuple[Step, Values]:
@@ -175,10 +246,17 @@ class SymbolicRequest:
 
     def cost(self, operator: Operator) -> Cost:
         """Return the cost of one call of an operator, in a form that is short to read."""
-        return short_cost(operator.cost())
+        cost = operator.cost()
+        if self._encoder[0]:
+            width = sympy.floor(symbol("d_model", _VISION) / symbol("n_q", _VISION))
+            terms = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+            cost = replace(cost, **{name: term.xreplace({width: symbol("d_head", _VISION)}) for name, term in terms.items()})
+        return short_cost(cost)
 
     def repeat(self, path: str) -> Expr:
         """Return the symbol for how often an operator occurs; 1 outside of the layers."""
+        if path.startswith(f"{_VISION}/layers/"):
+            return symbol("L", _VISION)
         layer = self._layer_of(path)
         return 1 if layer is None else self._repeats[0][layer]
 

@@ -24,7 +24,7 @@ from roofline.graph.sharding import Stage, stages
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict import assumptions
-from roofline.predict.analyze import phase_of
+from roofline.predict.analyze import encoder_of, phase_of
 from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.duration import Duration
 from roofline.predict.efficiency.estimate import BASIS_TEXTS, Estimator, at_least
@@ -32,10 +32,19 @@ from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.form import Parameter
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.explain.explanation import ROOFLINE, Explanation, explanation
-from roofline.predict.explain.symbolic_request import SymbolicRequest
-from roofline.predict.floor import Floor, stage_floor
+from roofline.predict.explain.symbolic_request import ENCODER, SymbolicRequest
+from roofline.predict.floor import Floor, graph_floor, stage_floor
 from roofline.predict.request import ResolvedRequest
-from roofline.predict.timing import decode_contexts, pipeline, replica, request_times, stage_bound, stage_estimate
+from roofline.predict.timing import (
+    decode_contexts,
+    encoder,
+    pipeline,
+    replica,
+    request_times,
+    stage_bound,
+    stage_estimate,
+    time_to_first_token,
+)
 from roofline.specs.hardware import Connection
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, decode
@@ -62,11 +71,14 @@ class _Timed:
     stages: Sequence[Stage]
     duration: Duration
     about: str
-    low_and_high: bool = True
+    encoder: Graph = field(default_factory=dict)
+    """Operators of the images of the request's prompts, which come before."""
 
     def graphs(self) -> Iterable[tuple[float, Step, Stage, Graph]]:
         """The operators of each step and stage, with the weight of the step."""
         request = self.request
+        if self.encoder:
+            yield 1, request.workload.prompts, request.memory.stage, self.encoder
         for weight, step in self.steps:
             for stage in self.stages:
                 yield weight, step, stage, build(request.model, request.deployment, request.precision, step, stage)
@@ -77,7 +89,7 @@ def time(symbolic: SymbolicRequest, name: str, word: str = "") -> Explanation:
 
     Args:
         symbolic: the request.
-        name: "tpot", "ttft", "e2e", "prefill", "decode" or "mixed".
+        name: "tpot", "ttft", "e2e", "encoder", "prefill", "decode" or "mixed".
         word: "bound", "floor" or "estimate" for one of these alone.
 
     Returns:
@@ -126,9 +138,10 @@ def _timed(request: ResolvedRequest, name: str) -> _Timed:
         served = request_times(request, timed=True)
         if name == "ttft":
             step = workload.prompts
-            duration = pipeline(request, step) if served is None else served["ttft_s"]
-            about = f"time to first token: prefill of {_prompts(request)}"
-            return _Timed(request, [(1, step)], every, duration, about)
+            duration = time_to_first_token(request, step) if served is None else served["ttft_s"]
+            seen = f"encoder of {_images(request)}, then " if workload.images else ""
+            about = f"time to first token: {seen}prefill of {_prompts(request)}"
+            return _Timed(request, [(1, step)], every, duration, about, encoder(request, step))
         if served is None or workload.output_len is None:
             step = decode(workload.batch, workload.context)
             about = f"time per output token: a decode step of {_sequences(request)} after {workload.context:,} cached tokens"
@@ -140,6 +153,17 @@ def _timed(request: ResolvedRequest, name: str) -> _Timed:
         about = f"time per output token: mean of {formatting.plural(count, 'decode step')} of {_sequences(request)}"
         steps = [(weight, decode(workload.batch, context)) for context, weight in points]
         return _Timed(request, steps, every, served["tpot_s"], about)
+    return _timed_step(request, name, every)
+
+
+def _timed_step(request: ResolvedRequest, name: str, every: Sequence[Stage]) -> _Timed:
+    """A step of a request by its name, or the encoder of its images."""
+    workload = request.workload
+    if name == ENCODER:
+        if (made := encoder_of(request)) is None:
+            raise InputError("encoder: no prompt has images: give their number per prompt with --images")
+        about = f"time of the encoder of {_images(request)}"
+        return _Timed(request, [], every[:1], made.time, about, encoder(request, workload.prompts))
     wanted = next(((own, step) for own, step in workload.steps if own == name), None)
     if wanted is None:
         raise InputError(f"{name}: the request has no such step, but {', '.join(step for step, _ in workload.steps)}")
@@ -154,6 +178,11 @@ def _timed(request: ResolvedRequest, name: str) -> _Timed:
 
 def _sequences(request: ResolvedRequest) -> str:
     return formatting.plural(request.workload.batch, "sequence")
+
+
+def _images(request: ResolvedRequest) -> str:
+    workload = request.workload
+    return formatting.plural(workload.images * workload.batch, "image")
 
 
 def _prompts(request: ResolvedRequest) -> str:
@@ -324,7 +353,9 @@ def operator_bound(symbolic: SymbolicRequest, path: str, phase: str) -> Explanat
 
 
 def _own_graph(request: ResolvedRequest, phase: str) -> Graph:
-    """The operators of a step of the request by its name; of one that it does not have, of one sequence each."""
+    """The operators of a step of the request by its name, or of the encoder of its images."""
+    if phase == ENCODER:
+        return encoder(request, request.workload.prompts)
     steps: dict[str, Step] = dict(request.workload.steps)
     return build(request.model, request.deployment, request.precision, steps[phase], request.memory.stage)
 
@@ -337,7 +368,10 @@ _FLOOR_WORDS = {"memory": "minimum bytes read and written", "matrix": "FLOP of m
 
 def _floor(timed: _Timed, subject: str) -> Explanation:
     """The busiest resource of the whole step. Of steps that differ in what that is, each one's."""
-    floors = [(weight, stage_floor(timed.request, step, stage)) for weight, step in timed.steps for stage in timed.stages]
+    request = timed.request
+    floors = [(weight, stage_floor(request, step, stage)) for weight, step in timed.steps for stage in timed.stages]
+    if timed.encoder:
+        floors.append((1, graph_floor(timed.encoder, request.workload.prompts, request.hardware)))
     winners = {_busiest(floor) for _, floor in floors}
     works: dict[str, _Work] = {}
     seconds: dict[str, float] = {}

@@ -15,7 +15,7 @@ from roofline.predict.memory import UNLIMITED
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo, first_token, next_token, within
-from roofline.predict.timing import pipeline
+from roofline.predict.timing import pipeline, time_to_first_token
 from roofline.report.axes import evenly_spaced
 from roofline.report.cells import NOTHING, about_time, best, number_cell, seconds, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone
@@ -155,10 +155,11 @@ def ttft_by_prompt(requests: list[ResolvedRequest], slo: float) -> Figure:
     """
     series, rows = [], []
     for variant, request in enumerate(requests):
-        name, tried = request.hardware.name, _lengths(request)
+        name, pictured = request.hardware.name, request.workload.image_tokens
+        tried = [length for length in _lengths(request) if length > pictured]
         steps = [prefill(request.workload.batch, length) for length in tried]
         fits = [request.memory.fits(step) for step in steps]
-        took = [pipeline(request, step) for step in steps]
+        took = [time_to_first_token(request, step) for step in steps]
         drawn = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
         xs, times_of = [tried[index] for index in drawn], [took[index] for index in drawn]
         series.append(_curve(f"{name} bound", "bound", variant, xs, [time.bound for time in times_of]))

@@ -94,8 +94,8 @@ def comparison(requests: list[ResolvedRequest], results: list[Analysis]) -> Tabl
     rows: list[tuple[Cell, ...]] = []
     decodes = [result.decode for result in results]
     tpot = [None if phase is None else best(phase.pipeline) for phase in decodes]
-    prefills = [result.prefill for result in results]
-    ttft = [None if phase is None else best(phase.pipeline) for phase in prefills]
+    first = [result.first_token for result in results]
+    ttft = [None if span is None else best(span) for span in first]
     fits = [result.memory.fits for result in results]
     batches = [float(result.memory.max_batch) for result in results]
     rates = [

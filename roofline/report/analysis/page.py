@@ -41,11 +41,12 @@ from roofline.report.page_program import page_script, spec_classes, spec_data, v
 from roofline.specs.library import ids, load_hardware
 from roofline.text import Table as TextTable
 
-TTFT_MS, TPOT_MS = 0.0, 0.0
-"""Objectives of a page before one is set: none."""
+_OBJECTIVE_NAMES = ("ttft", "tpot")
+NO_OBJECTIVES: Mapping[str, float] = dict.fromkeys(_OBJECTIVE_NAMES, 0.0)
+"""Of a page before one is set."""
 _OUTPUT_LEN = 256
 _CALCULATOR = ("llama-3.1-8b", "h100-sxm")
-_CONTROLLED = {*SHORT.values(), *PREFIX, "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend"}
+_CONTROLLED = {*SHORT.values(), *PREFIX, "batch", "input_len", "images", "context", "output_len", "kv_cache_dtype", "backend"}
 _CONTROLLED |= {figure.option for figure in OVERRIDE_CONTROLS}
 _UNCONTROLLED = ("phase", "segments", *(entry.name for entry in of_groups((SPECULATION,))))
 """Options of which a page is still: what they change no control sets."""
@@ -67,7 +68,7 @@ def report(
     Args:
         model: id, path, or name on Hugging Face.
         hardware: ids or paths; the first is what the controls start with.
-        options: those of `analyze`.
+        options: those of `analyze`, and the objectives `ttft` and `tpot`.
         formulas: writes the section of formulas; none without.
         opened: what the controls are set to, where they have another state than that of the options.
 
@@ -75,27 +76,28 @@ def report(
         RooflineError: what `analyze` refuses.
         ValueError: a control cannot be set so.
     """
-    _without_images(options)
+    saved_options, (options, objectives) = options, _without_objectives(options)
+    stated = [part for name, seconds in objectives.items() if seconds for part in (f"--{name}", f"{seconds * 1e3:.10g} ms")]
     if _is_still(options):
         named = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
-        reproduce = shell_line(("roofline", "report", model, *named, *flags_of(options), "--output", "report.html"))
-        return static_page(still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3), reproduce)
+        reproduce = shell_line(("roofline", "report", model, *named, *flags_of(options), *stated, "--output", "report.html"))
+        return static_page(still_view(model, list(dict.fromkeys(hardware)), options, **objectives), reproduce)
     saved = {
         "kind": "report",
         "model": model,
         "hardware": list(hardware),
-        "options": {name: value if isinstance(value, bool) else str(value) for name, value in options.items()},
+        "options": {name: value if isinstance(value, bool) else str(value) for name, value in saved_options.items()},
         "inputs": report_inputs(model, hardware, options),
     }
     requests = _requests(model, hardware, options)
     hardware, options = _sized(list(dict.fromkeys(hardware)), options)
-    values = _values(requests[0], model, hardware, options)
+    values = _values(requests[0], model, hardware, options, objectives)
     devices = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
 
     def line(values: Values) -> str:
         names = dict.fromkeys((values["hardware"], *hardware))
         words = [part for name in names for part in ("--hardware", name)]
-        return shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
+        return shell_line(("roofline", "report", model, *words, *flags(values), *stated, "--output", "report.html"))
 
     written = formulas(requests[0]) if formulas else ""
     return _page(values, [(model, requests[0].model.title)], devices, line, written, opened, saved)
@@ -103,7 +105,7 @@ def report(
 
 def report_inputs(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Name, path and SHA-256 digest of the files that a report reads, by role; arguments and errors are those of `report`."""
-    files = [entry for request in _requests(model, hardware, options) for entry in request.inputs]
+    files = [entry for request in _requests(model, hardware, _without_objectives(options)[0]) for entry in request.inputs]
     several = len(dict.fromkeys(hardware)) > 1
     return {
         f"{entry.role} {entry.name}" if several and entry.role == "hardware" else entry.role: {
@@ -124,21 +126,22 @@ def _requests(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -
 
 def report_view(model: str, hardware: Sequence[str], options: Mapping[str, Any]) -> View:
     """What the page of `report` shows before a control is moved; arguments and errors are those of `report`."""
-    _without_images(options)
+    options, objectives = _without_objectives(options)
     if _is_still(options):
-        return still_view(model, list(dict.fromkeys(hardware)), options, TTFT_MS / 1e3, TPOT_MS / 1e3)
+        return still_view(model, list(dict.fromkeys(hardware)), options, **objectives)
     names, options = _sized(list(dict.fromkeys(hardware)), options)
-    return view(_values(_requests(model, names[:1], options)[0], model, names, options))
+    return view(_values(_requests(model, names[:1], options)[0], model, names, options, objectives))
 
 
-def _without_images(options: Mapping[str, Any]) -> None:
-    """Refuse images: no page computes the work of their encoder.
+def _without_objectives(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+    """The options of `analyze`, and the objectives `ttft` and `tpot` in seconds, 0 without one.
 
     Raises:
-        InputError: prompts have images.
+        InputError: an objective that is no time.
     """
-    if str(options.get("images") or 0) != "0":
-        raise InputError("pages have no encoder: leave out --images, or use analyze without a page, as text or JSON")
+    rest = {name: value for name, value in options.items() if name not in _OBJECTIVE_NAMES}
+    given = {name: options.get(name) for name in _OBJECTIVE_NAMES}
+    return rest, {name: 0.0 if value is None else read_quantity(name, value, "s") for name, value in given.items()}
 
 
 def _is_still(options: Mapping[str, Any]) -> bool:
@@ -152,12 +155,10 @@ def result_page(result: Analysis, formulas: Formulas | None = None) -> str:
 
     Where these were given as objects, whose files are not known, it has tables alone. `formulas` is as in `report`.
     """
-    if result.encoder is not None:
-        _without_images({"images": result.encoder.images})
     if (query := result.query) is not None:
         return report(query["model"], [query["hardware"]], query["options"], formulas)
     drawn = (
-        *(summary.phase_table(result, phase) for phase in result.phases),
+        *(summary.phase_table(result, phase) for phase in result.steps),
         *([] if result.speculative is None else [summary.speculative_table(result.speculative)]),
         summary.limits_table(result),
     )
@@ -231,7 +232,8 @@ def _page(
     )
     loaded = [load_model(name, assume if len(models) == 1 else None)[0] for name, _ in models]
     longest = max(model.max_position_embeddings for model in loaded)
-    controls = with_state(settings(values, longest, models, hardware), opened.state)
+    pictured = len(loaded) == 1 and loaded[0].vision is not None
+    controls = with_state(settings(values, longest, models, hardware, pictured=pictured), opened.state)
     if opened.state:
         values = {**values, **values_of(controls)}
     return live_page(
@@ -240,8 +242,14 @@ def _page(
     )  # fmt: skip
 
 
-def _values(request: ResolvedRequest, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:
-    """The first state, from options as a user wrote them."""
+def _values(
+    request: ResolvedRequest,
+    model: str,
+    hardware: list[str],
+    options: Mapping[str, Any],
+    objectives: Mapping[str, float] = NO_OBJECTIVES,
+) -> Values:
+    """The first state, from options as a user wrote them, and objectives in seconds."""
     workload, deployment = request.workload, request.deployment
     full = {SHORT.get(name, name): value for name, value in options.items() if value is not None}
     full = {name: value for name, value in full.items() if value is not False or OPTIONS[name].undecided}
@@ -254,7 +262,8 @@ def _values(request: ResolvedRequest, model: str, hardware: list[str], options: 
         "hardware": hardware[0],
         "others": hardware[1:],
         "batch": workload.batch,
-        "input_len": workload.input_len,
+        "input_len": workload.input_len - workload.image_tokens,
+        "images": workload.images,
         "cached_prefix": workload.cached_prefix,
         "context": workload.context,
         "output_len": workload.output_len or _OUTPUT_LEN,
@@ -267,8 +276,8 @@ def _values(request: ResolvedRequest, model: str, hardware: list[str], options: 
         "backend": deployment.backend or "",
         "efficiency": True,
         **{figure.key: typed.get(figure.option, 0) / figure.scale for figure in OVERRIDE_CONTROLS},
-        "ttft_ms": TTFT_MS,
-        "tpot_ms": TPOT_MS,
+        "ttft_ms": objectives["ttft"] * 1e3,
+        "tpot_ms": objectives["tpot"] * 1e3,
         "fixed": {name: _settled(request, name, value) for name, value in full.items() if name not in controlled},
     }
 
@@ -290,15 +299,25 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 _WEIGHTS = (("", "as published"), ("bf16", "bf16"), ("fp8", "fp8"), ("awq", "int4 (AWQ)"), ("nvfp4", "nvfp4"))
 _KV = (("", "as activations"), ("bf16", "bf16"), ("fp8", "fp8"))
 _BACKENDS = (("", "vLLM's, band of all"), ("vllm", "vLLM"), ("sglang", "SGLang"), ("trtllm", "TensorRT-LLM"))
-_MOST_BATCH, _MOST_TOKENS = 65_536.0, 4_194_304.0
+_MOST_BATCH, _MOST_TOKENS, _MOST_IMAGES = 65_536.0, 4_194_304.0, 64.0
 
 
 def settings(
-    values: Values, longest: int, models: Sequence[tuple[str, str]], hardware: Sequence[tuple[str, str]]
+    values: Values,
+    longest: int,
+    models: Sequence[tuple[str, str]],
+    hardware: Sequence[tuple[str, str]],
+    *,
+    pictured: bool = False,
 ) -> tuple[Control, ...]:
     """The controls of the page; models and hardware are lists of id and title, a single model has no control.
 
-    `longest` is the longest context of the models in tokens, the upper end of lengths.
+    Args:
+        values: what they are set to.
+        longest: the longest context of the models in tokens, the upper end of lengths.
+        models: ids and titles.
+        hardware: likewise.
+        pictured: whether the work on images is known, so that their number has a control.
     """
     sheets = [load_hardware(name)[0] for name, _ in hardware]
     tokens = max(float(longest), *(float(values[key]) for key in ("input_len", "context", "output_len")))
@@ -308,7 +327,17 @@ def settings(
         number_control(
             "batch", "Batch", values, 1, max(_MOST_BATCH, values["batch"]), "sequences", _WORKLOAD, "in the whole deployment"
         ),
-        number_control("input_len", "Prompt", values, 1, most, "tokens", _WORKLOAD, "of each sequence"),
+        number_control(
+            "input_len",
+            "Prompt",
+            values,
+            1,
+            most,
+            "tokens",
+            _WORKLOAD,
+            "text of each sequence, without images" if pictured else "of each sequence",
+        ),
+        *([_images(values)] if pictured else []),
         number_control(
             "cached_prefix", "Cached prefix", values, 0, most, "tokens", _WORKLOAD, "of each prompt, in the prefix cache"
         ),
@@ -338,6 +367,13 @@ def settings(
     return tuple(controls)
 
 
+def _images(values: Values) -> Control:
+    most = max(_MOST_IMAGES, values["images"])
+    return number_control(
+        "images", "Images", values, 0, most, "images", _WORKLOAD, "in each prompt; they add their tokens to it"
+    )
+
+
 _PARALLEL = (("tp", "Tensor parallel"), ("pp", "Pipeline parallel"), ("dp", "Data parallel"), ("ep", "Expert parallel"))
 
 
@@ -347,7 +383,8 @@ def _own(key: str, label: str, values: Values, published: Sequence[float], unit:
 
 
 def _objective(key: str, label: str, values: Values, ends: tuple[float, float]) -> Control:
-    return optional_control(key, label, values, ends, "ms", "none", _OBJECTIVES)
+    given = values[key] or ends[0]
+    return optional_control(key, label, values, (min(ends[0], given), max(ends[1], given)), "ms", "none", _OBJECTIVES)
 
 
 def _backends(chosen: str) -> tuple[tuple[str, str], ...]:
@@ -417,7 +454,7 @@ def _sections(answers: Sequence[tuple[ResolvedRequest, Analysis]], ttft: float, 
         rows: list[tuple[Cell, ...]] = [tuple(map(text_cell, row)) for row in drawn.rows]
         rounds = table("speculative-rows", "Rounds", "", drawn.columns, rows)
         sections.append(live.section("speculative", drawn.title, drawn.note, [rounds]))
-    sections += [live.figure_section(time_budget(phase)) for phase in result.phases if phase.time.bound is not None]
+    sections += [live.figure_section(time_budget(phase)) for phase in result.steps if phase.time.bound is not None]
     if any(phase.time.bound is not None for phase in result.phases):
         sections.append(live.figure_section(schematic(request, result)))
     sections.append(live.figure_section(memory_budget([one for _, one in answers])))
@@ -436,7 +473,7 @@ def _times_by_hardware(results: Sequence[Analysis]) -> Table:
     """The times of each hardware."""
     rows: list[tuple[Cell, ...]] = []
     for result in results:
-        spans: list[tuple[str, Duration]] = [(phase.name, phase.pipeline) for phase in result.phases]
+        spans: list[tuple[str, Duration]] = [(phase.name, phase.pipeline) for phase in result.steps]
         if result.speculative is not None:
             spans.append(("TPOT with a draft", result.speculative.tpot))
         for name, span in spans:

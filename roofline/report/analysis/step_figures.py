@@ -32,7 +32,7 @@ def roofline_figure(
         others: more hardware in the same plane, each with its roof.
     """
     cards = [(request, result), *others]
-    drawn = [(number, phase, _long(phase)) for number, (_, one) in enumerate(cards) for phase in one.phases]
+    drawn = [(number, phase, _long(phase)) for number, (_, one) in enumerate(cards) for phase in one.steps]
     points = [_intensity(op) for _, _, listed in drawn for op in listed]
     ridges = [one.hardware.peak(dtype) / one.hardware.bandwidth for one, each in cards for dtype in _formats(each)]
     low = min([*points, *[ridge / 10 for ridge in ridges]], default=1.0) / _MARGIN
@@ -101,14 +101,14 @@ def _long(phase: Phase) -> list[OperatorResult]:
 
 def _basis(result: Analysis) -> str:
     """What times the points are at."""
-    estimated = any(phase.time.estimate is not None for phase in result.phases)
+    estimated = any(phase.time.estimate is not None for phase in result.steps)
     return " by the estimate; hollow: at its bound" if estimated else " at its bound"
 
 
 def _left_out(result: Analysis) -> str:
     """How many operators the plane leaves out, and what they take."""
     count, most = 0, 0.0
-    for phase in result.phases:
+    for phase in result.steps:
         drawn, whole = {op.path for op in _long(phase)}, _whole(phase)
         rest = [op for op in _counted(phase) if op.path not in drawn]
         count, most = count + len(rest), max(most, sum([_share(op, whole) for op in rest]))
@@ -217,13 +217,13 @@ def _bounds(listed: list[OperatorResult]) -> list[Series]:
 
 def _formats(result: Analysis) -> list[str]:
     """The formats that are multiplied."""
-    return sorted({op.dtype for phase in result.phases for op in phase.operators if op.cost.matrix_flops})
+    return sorted({op.dtype for phase in result.steps for op in phase.operators if op.cost.matrix_flops})
 
 
 def _ceilings(request: ResolvedRequest, result: Analysis, card: int, named: bool, low: float, high: float) -> list[Series]:
     """A roof for each format that is multiplied, of the datasheet; of one card also as far as kernels reach it."""
     hardware, ceilings = request.hardware, []
-    products = [op for phase in result.phases for op in phase.operators if op.cost.matrix_flops]
+    products = [op for phase in result.steps for op in phase.operators if op.cost.matrix_flops]
     longest = max(_formats(result), key=lambda dtype: sum(_took(op) for op in products if op.dtype == dtype), default="")
     for index, dtype in enumerate(_formats(result)):
         peak, bandwidth = hardware.peak(dtype), hardware.bandwidth
@@ -528,7 +528,7 @@ def schematic(request: ResolvedRequest, result: Analysis) -> Figure:
     Times are the work over the datasheet's rates. What bounds most of a phase, operator by operator, has a thick outline: its
     own time need not be the longest, since others work while it does. Pipes are as wide as their bytes per second.
     """
-    hardware, phases = request.hardware, [phase for phase in result.phases if phase.time.bound is not None]
+    hardware, phases = request.hardware, [phase for phase in result.steps if phase.time.bound is not None]
     matrix, vector, memory, link = _units(request, phases)
     linked = sum(link.times) > 0
     tall = _PAD + _LINE * (2 + len(phases))

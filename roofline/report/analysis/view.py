@@ -29,7 +29,7 @@ from roofline.specs.workload import decode
 NOT_MODELLED = (
     "Queues: requests wait for each other under load. These are times of single steps, and of requests that start together.",
     "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
-    "Speculative decoding, prefix caches that hit, adapters, and vision or audio towers.",
+    "Speculative decoding, adapters, audio towers, and images of which no number is given.",
     "Clocks that fall with heat or power beyond what the measured kernels saw.",
 )
 
@@ -144,12 +144,12 @@ def _in_terminal(values: Values) -> str:
 def tiles(request: ResolvedRequest, result: Analysis) -> tuple[Tile, ...]:
     """The numbers at the head of the page: TPOT, TTFT, throughput, memory, the largest batch."""
     made = [
-        time_tile(label, meaning, role, phase.pipeline)
-        for label, meaning, role, phase in (
-            ("TPOT", "time per output token", "tpot", result.decode),
-            ("TTFT", "time to first token", "ttft", result.prefill),
+        time_tile(label, meaning, role, span)
+        for label, meaning, role, span in (
+            ("TPOT", "time per output token", "tpot", None if result.decode is None else result.decode.pipeline),
+            ("TTFT", "time to first token", "ttft", result.first_token),
         )
-        if phase is not None
+        if span is not None
     ]
     memory, decode, most = result.memory, result.decode, largest_batch(result)
     if decode is not None:
@@ -231,7 +231,7 @@ def section_keys(state: Solved) -> list[str]:
     if len(state.results) > 1:
         keys.append("compare")
     if any(phase.time.bound is not None for phase in result.phases):
-        keys += [*[f"time-{phase.name}" for phase in result.phases], "device"]
+        keys += [*[f"time-{phase.name}" for phase in result.steps], "device"]
     keys += ["memory", "batch-limits", "ttft"]
     if result.memory.fits or request.ignore_capacity:
         keys.append("sensitivity")
@@ -267,7 +267,7 @@ def _figure(state: Solved, key: str) -> Figure:
         return sensitivity(request)
     if key == "heatmap":
         return heatmap(request, result)
-    return next(time_budget(phase) for phase in result.phases if key == f"time-{phase.name}")
+    return next(time_budget(phase) for phase in result.steps if key == f"time-{phase.name}")
 
 
 LAST_SECTIONS = ("operators", "limits", "checked", "inputs")
@@ -277,7 +277,7 @@ LAST_SECTIONS = ("operators", "limits", "checked", "inputs")
 def last_section(request: ResolvedRequest, result: Analysis, key: str) -> Section:
     """One of the sections that a page ends with."""
     if key == "operators":
-        return folded(key, "Operators", "", [operators_table(result, phase) for phase in result.phases])
+        return folded(key, "Operators", "", [operators_table(result, phase) for phase in result.steps])
     if key == "limits":
         return folded(key, "Largest batch by context", "", [limits(result)])
     if key == "checked":
@@ -434,6 +434,8 @@ OVERRIDE_CONTROLS = (
 def options(values: Values) -> Values:
     """The keyword options of `analyze` that a state stands for, in base units."""
     chosen: Values = {name: int(values[name]) for name in _COUNTS} | dict(values["fixed"])
+    if values["images"]:
+        chosen["images"] = int(values["images"])
     if values["weights"] in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
         chosen = {other: given for other, given in chosen.items() if other != "bits_per_weight"}

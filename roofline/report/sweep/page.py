@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofline import formatting
+from roofline.blocks.model_files import load_model
+from roofline.errors import RooflineError
 from roofline.predict.engine_command import shell_line
 from roofline.predict.grid import COLUMNS
 from roofline.predict.sweeps.spec import PLAIN, THROUGH
@@ -16,6 +19,7 @@ from roofline.report.page import static_page
 from roofline.report.sweep import fronts, maps, tables
 from roofline.report.sweep.data import LENGTH, LENGTHS, Basis, SweepData, basis, called, cell, fitting, rates, written
 from roofline.report.sweep.maps import is_grid
+from roofline.specs.library import load_hardware, split_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,15 +115,27 @@ _NAMED, _VALUES, _REASONS, _INPUTS, _MAX_SENTENCES = 3, 12, 40, 60, 3
 
 
 def _title(sweep: SweepData) -> str:
-    """Title of the page: models on hardware."""
+    """Title of the page: models on hardware, by their titles."""
     models, hardware = sweep.grid.get("model", []), sweep.grid.get("hardware", [])
     if not models or not hardware:
         return f"Sweep: {sweep.name}" if sweep.name else "Sweep"
-    return f"Sweep: {_several(models, 'models')} on {_several(hardware, 'accelerators')}"
+    on = _several([_called("hardware", written(name)) for name in hardware], "accelerators")
+    return f"Sweep: {_several([_called('models', written(name)) for name in models], 'models')} on {on}"
 
 
-def _several(names: list[Any], what: str) -> str:
-    written_names = [written(name) for name in names]
+def _called(kind: Literal["models", "hardware"], name: str) -> str:
+    """The title of a shipped model or of hardware, with its count if it has one; of another, which may be gone, its name."""
+    count, single = split_count(name) if kind == "hardware" else (None, name)
+    if "/" in single or Path(single).suffix in (".yaml", ".yml", ".json", ".gguf"):  # a file, which may have changed since
+        return name
+    try:
+        title = load_model(single)[0].title if kind == "models" else load_hardware(single)[0].title
+    except RooflineError:  # no longer shipped, or not here
+        return name
+    return title if count is None else f"{count} x {title}"
+
+
+def _several(written_names: list[str], what: str) -> str:
     if len(written_names) > _NAMED:
         return f"{len(written_names)} {what}"
     return written_names[0] if len(written_names) == 1 else f"{', '.join(written_names[:-1])} and {written_names[-1]}"

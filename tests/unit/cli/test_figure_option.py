@@ -156,6 +156,7 @@ def test_names_of_the_option_are_those_of_the_results() -> None:
         analyze: [
             roofline.analyze("llama-3.1-8b", "h100-sxm"),
             roofline.analyze("llama-3.1-8b", "h100-sxm", segments="4x1@1024,1x512@0"),
+            roofline.analyze("gemma-3-12b", "h100-sxm", images=1),
         ],
         op: [roofline.op("gemm", n=8192, k=28672, hardware="h100-sxm", sweep="m=1:1024:x2")],
         limits: [roofline.limits("llama-3.1-8b", "l4", tpot="100 ms")],
@@ -177,7 +178,10 @@ def test_names_of_the_option_are_those_of_the_results() -> None:
 def test_the_shell_completes_names() -> None:
     """Those that begin so; names that stand for several are left to the error."""
     commands = Commands()
-    for name, start, expected in (("analyze", "time", "time-prefill time-decode time-mixed"), ("sweep", "map", "")):
+    for name, start, expected in (
+        ("analyze", "time", "time-encoder time-prefill time-decode time-mixed"),
+        ("sweep", "map", ""),
+    ):
         (option,) = [entry for entry in commands[name].params if entry.name == "figure"]
         context = typer.Context(commands[name])
         assert [item.value for item in option.shell_complete(context, start)] == expected.split()

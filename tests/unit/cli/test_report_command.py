@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -132,6 +133,27 @@ def test_a_page_without_controls(
     saved.write_text(analyze(model, "a100-sxm-80gb", **options).to_json(), encoding="utf-8")
     call(tmp_path / "again.html", saved=saved)
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
+
+
+def test_objectives(tmp_path: Path) -> None:
+    """They stand in the controls, are drawn, and are in the line that makes the page again."""
+    call(tmp_path / "page.html", "gpt2", ("l4",), batch="4", ttft="1 s", tpot=0.05)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    line = re.search(r"roofline report gpt2 .*? --output report\.html", page)
+    assert line is not None
+    assert "--ttft &#39;1000 ms&#39; --tpot &#39;50 ms&#39;" in line[0]
+    shown = report_view("gpt2", ["l4"], {"batch": 4, "ttft": "1 s", "tpot": "50 ms"})
+    drawn = {mark.text for one in shown.sections if one.figure is not None for mark in one.figure.marks if mark.role == "slo"}
+    assert "TTFT 1 s" in drawn
+    controls = json.loads(page.partition('id="json-controls">')[2].partition("</script>")[0])
+    assert {one["key"]: one["value"] for one in controls if one["key"] in ("ttft_ms", "tpot_ms")} == {
+        "ttft_ms": 1000.0,
+        "tpot_ms": 50.0,
+    }
+    call(tmp_path / "still.html", "gpt2", ("l4",), phase="decode", tpot="50 ms")
+    assert "--phase decode --tpot &#39;50 ms&#39;" in (tmp_path / "still.html").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="--tpot"):
+        call(tmp_path / "wrong.html", "gpt2", ("l4",), tpot="50")
 
 
 def test_a_saved_result_whose_files_have_changed_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from roofline.blocks.model_files import load_model
+from roofline.specs.library import load_hardware
+
 AXES = ("gpt2", "--hardware", "l4,t4", "--batch", "1,2,4", "--context", "128,256")
 FORMS = ("folder", "file.json", "file.csv", "file.parquet")
 
@@ -53,6 +56,8 @@ def test_a_sweep_writes_its_page_at_once(run, made, tmp_path: Path) -> None:
     text = made("page.html").read_text(encoding="utf-8")
     assert numbers(text) == numbers((tmp_path / "saved.html").read_text(encoding="utf-8"))
     assert "roofline sweep gpt2 --hardware l4,t4" in text.partition("<footer>")[2]
+    titles = [load_hardware(name)[0].title for name in ("l4", "t4")]
+    assert f"<h1>Sweep: {load_model('gpt2')[0].title} on {titles[0]} and {titles[1]}</h1>" in text
 
 
 @pytest.mark.parametrize("rule", ["best", "pareto", "histogram"])

@@ -68,9 +68,9 @@ def test_a_new_option_is_one_entry() -> None:
 @pytest.mark.parametrize(
     ("command", "without"),
     [
-        ("explain", {"images"}),  # no formula and no page has the work of an encoder
-        ("report", {"images"}),
-        ("claim", {"images", "segments"}),  # a claim is about whole prompts or about generated tokens
+        ("explain", set()),
+        ("report", set()),
+        ("claim", {"segments"}),  # a claim is about whole prompts or about generated tokens
         ("compare", {entry.name for entry in options.of_groups((WORKLOAD,))}),  # its workload is the benchmark's
     ],
 )

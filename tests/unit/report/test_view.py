@@ -20,7 +20,7 @@ from roofline.report.svg import svg
 
 STATE: dict[str, Any] = {
     "model": "llama-3.1-8b", "hardware": "h100-sxm", "others": ["a100-sxm-80gb"], "fixed": {}, "batch": 8, "input_len": 512,
-    "cached_prefix": 0,
+    "cached_prefix": 0, "images": 0,
     "context": 2048, "output_len": 64, "tp": "1", "pp": "1", "dp": "1", "ep": "1", "weights": "", "kv": "", "backend": "",
     "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 1000.0, "tpot_ms": 50.0,
 }  # fmt: skip
