@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isclose
 from os import PathLike
 from typing import Any, Unpack
@@ -21,7 +22,6 @@ from roofline.cost import FIELDS, ZERO, Cost
 from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
 from roofline.formulas.symbolic import Values, label, quantity, symbol, symbolic_precision
-from roofline.graph.build import build
 from roofline.operators.base import Operator
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.batch_limits import critical_batch_linear
@@ -49,7 +49,6 @@ from roofline.predict.speculation import Speculation
 from roofline.specs.deployment import Conventions
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Step, decode, prefill
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,27 +166,58 @@ def explain(
     >>> explain("llama-3.1-8b", "tpot bound", "a100-sxm-80gb").substituted
     '15.16 GB / 2.039 TB/s'
     """
-    loaded = model if isinstance(model, Model) else load_model(model, options.pop("assume", None))[0]
-    name, word = _words(subject)
-    known = QUANTITIES.get(name)
-    if hardware is None and (known.needs_hardware if known is not None else word):
-        msg = f"{subject} depends on the hardware: name one with --hardware"
-        raise InputError(msg)
-    if word and known is not None and not known.timed:
-        raise InputError(f"{name} is one number, without a bound, a floor or an estimate: leave out {word!r}")
-    request, speculation = resolve(loaded, hardware if hardware is not None else any_hardware(), **options)
-    symbolic = SymbolicRequest(request, speculation, price)
-    # of both phases an operator is that of decode if it is in both
-    phases = tuple(reversed(_phases(request)))
-    if known is None:
-        result = _operator(symbolic, name, phases, word)
-    elif known.timed:
-        result = known.explain(symbolic, phases[0], word)
-    else:
-        result = known.explain(symbolic, phases[0])
-        _agrees(result, request)
-    about = result.about or (known.about if known is not None else "")
-    return replace(result, about=about, assumptions=(*request.assumptions, *result.assumptions))
+    return Explainer(model, hardware, price=price, **options).explain(subject)
+
+
+class Explainer:
+    """`explain` of several subjects of one request, which is read, resolved and timed once for all of them.
+
+    >>> each = Explainer("llama-3.1-8b", "a100-sxm-80gb", batch=4)
+    >>> each.explain("ridge_point").value, each.explain("kv_bytes_per_token").substituted
+    (153.01618440411968, '2·32·8·128·2')
+    """
+
+    @keywords(*ALL)
+    def __init__(
+        self,
+        model: str | Model,
+        hardware: str | Hardware | None = None,
+        *,
+        price: str | PathLike[str] | None = None,
+        **options: Unpack[AnalyzeOptions],
+    ) -> None:
+        """Arguments are those of `explain`, without the subject."""
+        self._model = model if isinstance(model, Model) else load_model(model, options.pop("assume", None))[0]
+        self._hardware, self._price, self._options = hardware, price, options
+
+    @cached_property
+    def _symbolic(self) -> SymbolicRequest:
+        hardware = any_hardware() if self._hardware is None else self._hardware
+        request, speculation = resolve(self._model, hardware, **self._options)
+        return SymbolicRequest(request, speculation, self._price)
+
+    def explain(self, subject: str) -> Explanation:
+        """Return the explanation of a subject, as `explain` does."""
+        name, word = _words(subject)
+        known = QUANTITIES.get(name)
+        if self._hardware is None and (known.needs_hardware if known is not None else word):
+            msg = f"{subject} depends on the hardware: name one with --hardware"
+            raise InputError(msg)
+        if word and known is not None and not known.timed:
+            raise InputError(f"{name} is one number, without a bound, a floor or an estimate: leave out {word!r}")
+        symbolic = self._symbolic
+        request = symbolic.request
+        # of both phases an operator is that of decode if it is in both
+        phases = tuple(reversed(_phases(request)))
+        if known is None:
+            result = _operator(symbolic, name, phases, word)
+        elif known.timed:
+            result = known.explain(symbolic, phases[0], word)
+        else:
+            result = known.explain(symbolic, phases[0])
+            _agrees(result, request)
+        about = result.about or (known.about if known is not None else "")
+        return replace(result, about=about, assumptions=(*request.assumptions, *result.assumptions))
 
 
 def _phases(request: ResolvedRequest) -> list[str]:
@@ -251,25 +281,13 @@ def explain_step(request: ResolvedRequest) -> list[tuple[str, Explanation]]:
 
 
 def _paths(symbolic: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
-    request = symbolic.request
-    steps: dict[str, Step] = {
-        "decode": decode(1, request.workload.context),
-        "prefill": prefill(1, request.workload.input_len),
-    }
-    steps.update(request.workload.steps)
-    graphs = (
-        symbolic.own_graph(phase)
-        if phase == ENCODER
-        else build(request.model, request.deployment, request.precision, steps[phase], symbolic.stage)
-        for phase in phases
-    )
-    return list(dict.fromkeys(path for graph in graphs for path in graph))
+    return list(dict.fromkeys(path for phase in phases for path in symbolic.graph_in_numbers(phase)))
 
 
 def _operator(symbolic: SymbolicRequest, path: str, phases: tuple[str, ...], word: str) -> Explanation:
     """One operator of the first of these phases that has it, or one of its times."""
     for phase in phases:
-        if path in _paths(symbolic, (phase,)):
+        if path in symbolic.graph_in_numbers(phase):
             if word == "floor":
                 raise InputError(f"a floor is of a whole step: {path} has a bound and an estimate")
             if word:

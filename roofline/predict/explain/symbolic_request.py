@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,9 @@ from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest
-from roofline.predict.timing import replica, request_times
+from roofline.predict.timing import encoder, replica, request_times
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
-from roofline.specs.workload import Segment, Step
+from roofline.specs.workload import Segment, Step, decode, prefill
 
 if TYPE_CHECKING:
     from roofline.predict.speculation import Speculation
@@ -81,6 +81,8 @@ class SymbolicRequest:
     speculation: Speculation | None = None
     price: str | PathLike[str] | None = None
     """A file of prices; None: the shipped ranges."""
+    timed: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By name of a time the steps that it is of, kept by `time_formulas`: its bound, floor and estimate are of the same."""
 
     @cached_property
     def served(self) -> dict[str, Duration]:
@@ -146,12 +148,37 @@ class SymbolicRequest:
             return (Segment(symbol("B"), 1, cached, decode=True),)
         return (Segment(symbol("B"), symbol("S_q"), symbol("S_c", "prefix") if self.request.workload.cached_prefix else 0),)
 
+    def graph_in_numbers(self, phase: Phase) -> Graph:
+        """The operators of a step by its name; of one that the request does not have, of one sequence."""
+        if phase not in self._in_numbers:
+            request, workload = self.request, self.request.workload
+            if phase == ENCODER:
+                return encoder(request, workload.prompts)
+            steps: dict[str, Step] = {"decode": decode(1, workload.context), "prefill": prefill(1, workload.input_len)}
+            steps.update(workload.steps)
+            graph = build(request.model, request.deployment, request.precision, steps[phase], self.stage)
+            self._in_numbers[phase] = graph
+        return self._in_numbers[phase]
+
+    @cached_property
+    def _in_numbers(self) -> dict[Phase, Graph]:
+        return {}
+
     def own_graph(self, phase: Phase) -> Graph:
         """The operators of the request's step of this name: of one kind of sequence, or as given segment by segment; of the
         name "encoder" those of the images of its prompts.
         """
         if phase == ENCODER:
             return self._encoder[0]
+        if phase not in self._in_symbols:
+            self._in_symbols[phase] = self._own_graph(phase)
+        return self._in_symbols[phase]
+
+    @cached_property
+    def _in_symbols(self) -> dict[Phase, Graph]:
+        return {}
+
+    def _own_graph(self, phase: Phase) -> Graph:
         if not self.request.workload.segmented:
             return self.graph(self.step(phase))
         graph = self.graph(self._segments[0])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isclose
 
 import sympy
@@ -40,7 +41,6 @@ from roofline.predict.timing import (
     encoder,
     pipeline,
     replica,
-    request_times,
     stage_bound,
     stage_estimate,
     time_to_first_token,
@@ -74,14 +74,16 @@ class _Timed:
     encoder: Graph = field(default_factory=dict)
     """Operators of the images of the request's prompts, which come before."""
 
-    def graphs(self) -> Iterable[tuple[float, Step, Stage, Graph]]:
+    @cached_property
+    def graphs(self) -> list[tuple[float, Step, Stage, Graph]]:
         """The operators of each step and stage, with the weight of the step."""
         request = self.request
-        if self.encoder:
-            yield 1, request.workload.prompts, request.memory.stage, self.encoder
-        for weight, step in self.steps:
-            for stage in self.stages:
-                yield weight, step, stage, build(request.model, request.deployment, request.precision, step, stage)
+        first = [(1, request.workload.prompts, request.memory.stage, self.encoder)] if self.encoder else []
+        return first + [
+            (weight, step, stage, build(request.model, request.deployment, request.precision, step, stage))
+            for weight, step in self.steps
+            for stage in self.stages
+        ]
 
 
 def time(symbolic: SymbolicRequest, name: str, word: str = "") -> Explanation:
@@ -106,7 +108,9 @@ def time(symbolic: SymbolicRequest, name: str, word: str = "") -> Explanation:
 
         speculation = symbolic.speculation
         return _choose(name, word, lambda which: request_time(speculation, name, which))
-    timed = _timed(symbolic.request, name)
+    if name not in symbolic.timed:
+        symbolic.timed[name] = _timed(symbolic, name)
+    timed: _Timed = symbolic.timed[name]
     makers: dict[str, Callable[[_Timed, str], Explanation | None]] = {"estimate": _estimate, "bound": _bound, "floor": _floor}
     return _choose(name, word, lambda which: makers[which](timed, f"{name} {which}"))
 
@@ -128,14 +132,14 @@ def _choose(name: str, word: str, make: Callable[[str], Explanation | None]) -> 
     return replace(main, subject=name, parts=(*main.parts, *others), legend=tuple(legend))
 
 
-def _timed(request: ResolvedRequest, name: str) -> _Timed:
+def _timed(symbolic: SymbolicRequest, name: str) -> _Timed:
     """The steps of a time, and its duration as `analyze` has it."""
-    workload = request.workload
+    request, workload = symbolic.request, symbolic.request.workload
     every = stages(request.model, request.deployment.pipeline_parallel_size)
     if name in ("tpot", "ttft"):
         if workload.segmented:
             raise InputError(f"{name} is of a request, and --segments describes one step: leave it out")
-        served = request_times(request, timed=True)
+        served = symbolic.served if workload.output_len is not None else None
         if name == "ttft":
             step = workload.prompts
             duration = time_to_first_token(request, step) if served is None else served["ttft_s"]
@@ -325,7 +329,7 @@ def _slowest_tier(joined: Connection, operator: Operator, sent: float) -> tuple[
 def _bound(timed: _Timed, subject: str) -> Explanation:
     """The operators in sequence, each as long as its busiest resource."""
     request, work, hidden = timed.request, _Work(), 0.0
-    for weight, step, _, graph in timed.graphs():
+    for weight, step, _, graph in timed.graphs:
         one_by_one = sum(
             _add_bound(work, operator, repeat, weight, path, request) for path, (operator, repeat) in graph.items()
         )
@@ -342,7 +346,7 @@ def _bound(timed: _Timed, subject: str) -> Explanation:
 def operator_bound(symbolic: SymbolicRequest, path: str, phase: str) -> Explanation:
     """Explain the roofline bound of one operator of a step, all its repeats together, in seconds."""
     request = symbolic.request
-    graph = _own_graph(request, phase)
+    graph = symbolic.graph_in_numbers(phase)
     operator, repeat = graph[path]
     work = _Work()
     value = _add_bound(work, operator, repeat, 1, path, request)
@@ -350,14 +354,6 @@ def operator_bound(symbolic: SymbolicRequest, path: str, phase: str) -> Explanat
     expr = terms[0] if terms else sympy.Integer(0)
     about = f"roofline bound in the {phase} step, all {repeat} repeats: the busiest of compute, memory and link"
     return explanation(f"{path} bound", expr, values, unit="s", source=ROOFLINE, about=about, value=value)
-
-
-def _own_graph(request: ResolvedRequest, phase: str) -> Graph:
-    """The operators of a step of the request by its name, or of the encoder of its images."""
-    if phase == ENCODER:
-        return encoder(request, request.workload.prompts)
-    steps: dict[str, Step] = dict(request.workload.steps)
-    return build(request.model, request.deployment, request.precision, steps[phase], request.memory.stage)
 
 
 # the floor
@@ -435,7 +431,7 @@ def _estimate(timed: _Timed, subject: str) -> Explanation | None:
     families: dict[str, _Family] = {}
     launched: list[Kernel] = []
     hidden = 0.0
-    for weight, step, _, graph in timed.graphs():
+    for weight, step, _, graph in timed.graphs:
         listed = kernels(graph)
         launched += listed
         whole, _parts = stage_estimate(request, step, graph)
@@ -515,7 +511,7 @@ def kernel_estimate(symbolic: SymbolicRequest, path: str, phase: str) -> Explana
         InputError: there are no estimates.
     """
     request = symbolic.request
-    estimator, graph = request.estimator, _own_graph(request, phase)
+    estimator, graph = request.estimator, symbolic.graph_in_numbers(phase)
     if not estimator.applies:
         raise InputError(f"{path} has no estimate here: no kernels were measured. There is its bound")
     kernel = next(one for one in kernels(graph) if path in one.paths)

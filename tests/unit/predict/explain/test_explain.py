@@ -12,7 +12,7 @@ from roofline.cost import ZERO
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph.sharding import caches, states
 from roofline.predict.analyze import analyze
-from roofline.predict.explain.explain import QUANTITIES, explain, subjects
+from roofline.predict.explain.explain import QUANTITIES, Explainer, explain, subjects
 from roofline.predict.explain.explanation import Explanation
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
@@ -102,7 +102,8 @@ def test_values_are_those_of_analyze(model: str) -> None:
     """For every shipped model: the symbolic formula with numbers put in is what plain numbers give."""
     options = {"batch": 3, "context": 5000, "kv_cache_dtype": "fp8"}
     result = analyze(model, "h100-sxm", phase="decode", ignore_capacity=True, **options)
-    asked = {subject: explain(model, subject, "h100-sxm", **options).value for subject in UNTIMED if subject != "max_context"}
+    of_request = Explainer(model, "h100-sxm", **options)
+    asked = {subject: of_request.explain(subject).value for subject in UNTIMED if subject != "max_context"}
     (step,) = result.phases
     assert asked["weight_bytes"] == result.memory.weights_bytes
     assert asked["state_bytes_per_sequence"] == result.memory.state_bytes_per_sequence["mathematical"]
@@ -152,11 +153,12 @@ def test_every_operator(model: str, phase: str) -> None:
     """
     options = {"batch": 3, "input_len": 1500, "context": 2700}
     result = analyze(model, A100, phase=phase, ignore_capacity=True, **options)
+    of_request = Explainer(model, phase=phase, **options)
     for operator in result.phases[0].operators:
         if operator.kind == "overhead":
             assert (operator.path, operator.cost) == ("engine", ZERO)
             continue
-        found = explain(model, operator.path, phase=phase, **options)
+        found = of_request.explain(operator.path)
         parts = {part.subject: part.value for part in found.parts}
         for name in ("matrix_flops", "vector_flops", "weight_bytes", "activation_bytes", "kv_read_bytes", "kv_write_bytes"):
             assert parts.get(name, 0) == pytest.approx(getattr(operator.cost, name), rel=1e-12), (operator.path, name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 from library_cases import same_calls
 
 import roofline
@@ -14,7 +15,7 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.formulas.symbolic import evaluate
 from roofline.graph.build import build
 from roofline.predict.efficiency.kernels import kernels
-from roofline.predict.explain import Explanation, explain
+from roofline.predict.explain import Explainer, Explanation, explain
 from roofline.predict.explain.time_formulas import WORDS
 from roofline.predict.request import prepare
 from roofline.specs.library import ids
@@ -44,7 +45,8 @@ def ids_of(setting: Any) -> str:
 def adds_up(one: Explanation) -> None:
     """The formula in symbols has the value, worked out exactly and by SymPy itself, and so have those of its parts."""
     assert evaluate(one.expression, one.numbers) == pytest.approx(one.value, rel=1e-9)
-    assert float(one.expression.subs(one.numbers)) == pytest.approx(one.value, rel=1e-6)
+    numbers = {name: sympy.sympify(value) for name, value in one.numbers.items()}  # all put in at once, not one after another
+    assert float(one.expression.xreplace(numbers)) == pytest.approx(one.value, rel=1e-6)
     for part in one.parts:
         adds_up(part)
 
@@ -58,19 +60,20 @@ def test_times_are_those_of_analyze(model: str, hardware: str, options: dict[str
         times |= {phase.name: phase.time for phase in result.phases}
         times |= {} if result.request else {"tpot": result.decode.pipeline, "ttft": result.prefill.pipeline}
     assert len(times) >= 3
+    of_request = Explainer(model, hardware, **options, ignore_capacity=True)
     for name, duration in times.items():
-        explained = explain(model, name, hardware, **options, ignore_capacity=True)
+        explained = of_request.explain(name)
         assert (explained.value, explained.unit) == (duration.best, "s")
         assert (explained.low, explained.high) == (duration.low, duration.high)
         adds_up(explained)
         for word in WORDS:
             if getattr(duration, word) is not None:
-                one = explain(model, f"{name} {word}", hardware, **options, ignore_capacity=True)
+                one = of_request.explain(f"{name} {word}")
                 assert one.value == getattr(duration, word), (name, word)
                 adds_up(one)
             else:
                 with pytest.raises(InputError, match="no estimate"):
-                    explain(model, f"{name} {word}", hardware, **options, ignore_capacity=True)
+                    of_request.explain(f"{name} {word}")
 
 
 def test_a_mixed_step() -> None:
@@ -106,15 +109,16 @@ def test_every_operator_has_its_bound_and_estimate(model: str, hardware: str, op
     graph = build(
         request.model, request.deployment, request.precision, dict(request.workload.steps)[phase], request.memory.stage
     )
+    of_request = Explainer(model, hardware, phase=phase, ignore_capacity=True, **options)
     for kernel in kernels(graph):
-        estimate = explain(model, f"{kernel.paths[-1]} estimate", hardware, phase=phase, ignore_capacity=True, **options)
+        estimate = of_request.explain(f"{kernel.paths[-1]} estimate")
         parts = [operators[path].time for path in kernel.paths]
         assert estimate.value == pytest.approx(sum(part.estimate for part in parts), rel=1e-12)
         if len(parts) == 1:
             assert (estimate.value, estimate.low, estimate.high) == (parts[0].estimate, parts[0].low, parts[0].high)
         adds_up(estimate)
         for path in kernel.paths:
-            bound = explain(model, f"{path} bound", hardware, phase=phase, ignore_capacity=True, **options)
+            bound = of_request.explain(f"{path} bound")
             assert bound.value == operators[path].time.bound
             adds_up(bound)
 
