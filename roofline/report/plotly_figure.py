@@ -75,6 +75,7 @@ def _layout(
             "yref": "container",
             "y": (margin["b"] - bottom_height(frame, figure)) / height,
             "yanchor": "top",
+            "maxheight": height,  # else half of it, and the rest is scrolled
             "xref": "container",
             "x": 0.01,
             "xanchor": "left",
