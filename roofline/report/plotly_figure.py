@@ -43,7 +43,7 @@ def plot_height(figure: Figure, whole_width: float) -> float:
 
 def _margin(figure: Figure, frame: Frame, over: list[Label], left: float) -> dict[str, float]:
     """Pixels around the frame."""
-    below = bottom_height(frame, figure) + ROW * _legend_rows(figure, left + frame.width) + 4
+    below = bottom_height(frame, figure) + ROW * _legend_rows(figure, frame.width) + 4
     return {"l": left, "r": right_width(figure), "t": top_height(over), "b": below, "pad": 0}
 
 

@@ -128,6 +128,18 @@ def test_nothing_is_wider_than_the_window(open_page, path):
             assert -1 <= box.evaluate(_BOX)["left"] < box.evaluate(_BOX)["right"] <= width + 1
 
 
+@pytest.mark.parametrize("kind", ["report", "limits", "plan"])
+def test_legends_are_whole_on_a_phone(open_page, draw_all, paths, kind):
+    """A legend that has more rows than there was room for would be cut off and scroll."""
+    page = open_page(paths(kind), width=375)
+    draw_all(page)
+    legends = page.locator(".js-plotly-plot").evaluate_all(
+        "(all) => all.map((plot) => plot._fullLayout.legend).filter(Boolean).map((legend) => [legend._effHeight, legend._height])"
+    )
+    assert len(legends) >= 2
+    assert [shown for shown, whole in legends if shown < whole] == []
+
+
 @kinds("picture")
 def test_the_picture_is_on_the_first_screen(open_page, path):
     """At 1440 x 900: title, verdict, all tiles, and the first figure, drawn and whole."""
