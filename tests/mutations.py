@@ -34,7 +34,7 @@ _ALLOWED = {
         "hidden_size_per_layer_input",
         "num_hash_layers",
         "num_nextn_predict_layers",
-    ),  # fmt: skip
+    ),
     "null": ("q_lora_rank", "sliding_window", "head_dim", "moe_latent_size"),
     "removed": ("head_dim", "moe_latent_size"),
     "fraction": ("partial_rotary_factor",),
