@@ -114,7 +114,7 @@ def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -
 
 
 def _intervals(state: Callable[[int], _State]) -> Iterator[tuple[int, int]]:
-    """First and last batch of each interval in which no operator turns, by rising batch, found as they are asked for."""
+    """First and last batch of each interval in which no operator turns, by rising batch, one at a time."""
     first = 1
     for turn in _turns(state, 1, _LAST_BATCH, 0):
         yield first, turn - 1

@@ -153,7 +153,10 @@ def _explained(model: str) -> list[Explanation]:
     for subject, quantity in QUANTITIES.items():
         if subject == "max_context" and model == "gemma-3-12b":
             continue  # no closed form beside windows
-        options = {"segments": "3x1@500,1x20@0"} if subject == "mixed" else {"output_len": 100}
+        if subject == "encoder" and model != "gemma-3-12b":
+            continue  # of the three, the one that sees images
+        images = {"images": 2} if subject == "encoder" else {}
+        options = {"segments": "3x1@500,1x20@0"} if subject == "mixed" else {"output_len": 100, **images}
         if quantity.group != "speculative decoding":
             result = explain(model, subject, "h200-sxm", ignore_capacity=True, **options)
             parts += [result, *result.parts]

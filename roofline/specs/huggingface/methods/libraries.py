@@ -106,6 +106,12 @@ def torchao(keys: Keys, dtype: str) -> Plan:
     chosen = dict(_TORCHAO[name])
     if name == "Int4WeightOnlyConfig":
         chosen["group_size"] = data.get("group_size", default=128)
+        layout = data.part("layout")
+        if layout is not None:  # torchao below 0.15 names the tiles, which are as large as the matrix
+            if (kind := layout.get("_type")) != "TensorCoreTiledLayout":
+                layout.refuse("_type", f"{kind!r:.60} is not known; known: TensorCoreTiledLayout")
+            layout.done("_version", "_data")
+        data.requested |= {"preserve_zero", "zero_point_domain"}  # scale and zero point stand beside each other in any case
     elif name == "Float8DynamicActivationFloat8WeightConfig":
         chosen["strategy"] = "channel" if _granularity(data, "PerTensor") == "PerRow" else "tensor"
     elif _granularity(data, "PerRow") != "PerRow":
