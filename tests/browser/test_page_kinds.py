@@ -134,7 +134,7 @@ def test_legends_are_whole_on_a_phone(open_page, draw_all, paths, kind):
     page = open_page(paths(kind), width=375)
     draw_all(page)
     legends = page.locator(".js-plotly-plot").evaluate_all(
-        "(all) => all.map((plot) => plot._fullLayout.legend).filter(Boolean).map((legend) => [legend._effHeight, legend._height])"
+        "(all) => all.map((one) => one._fullLayout.legend).filter(Boolean).map((one) => [one._effHeight, one._height])"
     )
     assert len(legends) >= 2
     assert [shown for shown, whole in legends if shown < whole] == []

@@ -76,6 +76,21 @@ def _granularity(data: Keys, default: str) -> str:
     return str(kinds[0])
 
 
+def _int4_group_size(data: Keys) -> Any:
+    """The weights that share a scale and a zero point, which stand beside each other in any case.
+
+    Raises:
+        InputError: a layout other than tiles, which are as large as the matrix; versions before the packing formats name it.
+    """
+    layout = data.part("layout")
+    if layout is not None:
+        if (kind := layout.get("_type")) != "TensorCoreTiledLayout":
+            layout.refuse("_type", f"{kind!r:.60} is not known; known: TensorCoreTiledLayout")
+        layout.done("_version", "_data")
+    data.requested |= {"preserve_zero", "zero_point_domain"}
+    return data.get("group_size", default=128)
+
+
 @method("torchao")
 def torchao(keys: Keys, dtype: str) -> Plan:
     """The plan of TorchAoConfig (transformers): the tensors that torchao 0.18 makes, and the `int4_weight_only` of older ones.
@@ -105,13 +120,7 @@ def torchao(keys: Keys, dtype: str) -> Plan:
     data = config.part("_data") or Keys({}, config.place)
     chosen = dict(_TORCHAO[name])
     if name == "Int4WeightOnlyConfig":
-        chosen["group_size"] = data.get("group_size", default=128)
-        layout = data.part("layout")
-        if layout is not None:  # torchao below 0.15 names the tiles, which are as large as the matrix
-            if (kind := layout.get("_type")) != "TensorCoreTiledLayout":
-                layout.refuse("_type", f"{kind!r:.60} is not known; known: TensorCoreTiledLayout")
-            layout.done("_version", "_data")
-        data.requested |= {"preserve_zero", "zero_point_domain"}  # scale and zero point stand beside each other in any case
+        chosen["group_size"] = _int4_group_size(data)
     elif name == "Float8DynamicActivationFloat8WeightConfig":
         chosen["strategy"] = "channel" if _granularity(data, "PerTensor") == "PerRow" else "tensor"
     elif _granularity(data, "PerRow") != "PerRow":

@@ -54,6 +54,15 @@ CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         }}},
         [{"name": "fp8", "strategy": "channel", "roles": ["linear"]}],
     ),
+    "torchao int4 in tiles": (  # as versions that name the layout save it
+        {"quant_method": "torchao", "quant_type": {"default": {
+            "_type": "Int4WeightOnlyConfig", "_version": 2,
+            "_data": {"group_size": 128, "preserve_zero": None, "use_hqq": True,
+                      "layout": {"_type": "TensorCoreTiledLayout", "_version": 1, "_data": {"inner_k_tiles": 8}},
+                      "zero_point_domain": {"_type": "ZeroPointDomain", "_data": "NONE"}},
+        }}},
+        [{"name": "affine", "group_size": 128, "roles": ["linear"]}],
+    ),
     "torchao by a word": (
         {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 128}},
         [{"name": "affine", "group_size": 128, "roles": ["linear"]}],
