@@ -86,7 +86,10 @@ def _int4_group_size(data: Keys) -> Any:
     if layout is not None:
         if (kind := layout.get("_type")) != "TensorCoreTiledLayout":
             layout.refuse("_type", f"{kind!r:.60} is not known; known: TensorCoreTiledLayout")
-        layout.done("_version", "_data")
+        tiles = layout.part("_data")
+        if tiles is not None:
+            tiles.done("inner_k_tiles")
+        layout.done("_version")
     data.requested |= {"preserve_zero", "zero_point_domain"}
     return data.get("group_size", default=128)
 

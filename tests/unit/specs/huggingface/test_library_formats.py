@@ -58,7 +58,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {"quant_method": "torchao", "quant_type": {"default": {
             "_type": "Int4WeightOnlyConfig", "_version": 2,
             "_data": {"group_size": 128, "preserve_zero": None, "use_hqq": True,
-                      "layout": {"_type": "TensorCoreTiledLayout", "_version": 1, "_data": {"inner_k_tiles": 8}},
+                      "layout": {"_type": "TensorCoreTiledLayout", "_data": {"inner_k_tiles": 8}},
                       "zero_point_domain": {"_type": "ZeroPointDomain", "_data": "NONE"}},
         }}},
         [{"name": "affine", "group_size": 128, "roles": ["linear"]}],

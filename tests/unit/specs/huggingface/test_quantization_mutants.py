@@ -61,6 +61,8 @@ NO_EFFECT: dict[str, str] = {
     **dict.fromkeys(("activation_scale_ub", "llm_int8_threshold"), "a limit of values"),
     **dict.fromkeys(("producer", "name", "version", "autoround_version"), "who wrote it"),
     **dict.fromkeys(("calibration", "rows", "optimize", "block_name_to_quantize"), "how values were found"),
+    **dict.fromkeys(("preserve_zero", "zero_point_domain", "inner_k_tiles"), "a scale and a zero point are stored in any case"),
+    "use_hqq": "how values were found",
     "ch_axis": "which channel has a scale follows from qscheme",
     "kv_cache_group": "which modules of the cache are scaled: all, or none",
 }
@@ -70,7 +72,7 @@ DEFAULTS = frozenset({
     "channel_wise", "checkpoint_format", "config_groups",
     "data_type", "dynamic", "exclude", "exclude_modules", "expert_dtype", "export", "fmt",
     "granularity", "group_size", "head_bits", "ignore", "ignored_layers", "in_group_size", "input_activations", "input_tensors",
-    "is_dynamic", "kv_cache_quant_algo", "kv_cache_scheme", "layer_quant_config", "linear_weights_not_to_quantize", "lm_head",
+    "is_dynamic", "kv_cache_quant_algo", "kv_cache_scheme", "layer_quant_config", "layout", "linear_weights_not_to_quantize", "lm_head",
     "load_in_4bit", "mode", "modules_in_block_to_quantize", "modules_to_not_convert", "nbits_per_codebook", "num_bits",
     "num_codebooks", "offload_meta", "out_group_size", "output_activations", "p", "packing_format", "q_group_size",
     "quant_type_kwargs", "scale_fmt", "scale_format", "scale_quant_params", "skip_modules", "strategy", "symmetric", "type",
