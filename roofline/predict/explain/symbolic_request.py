@@ -153,10 +153,11 @@ class SymbolicRequest:
         if phase not in self._in_numbers:
             request, workload = self.request, self.request.workload
             if phase == ENCODER:
-                return encoder(request, workload.prompts)
-            steps: dict[str, Step] = {"decode": decode(1, workload.context), "prefill": prefill(1, workload.input_len)}
-            steps.update(workload.steps)
-            graph = build(request.model, request.deployment, request.precision, steps[phase], self.stage)
+                graph = encoder(request, workload.prompts)
+            else:
+                steps: dict[str, Step] = {"decode": decode(1, workload.context), "prefill": prefill(1, workload.input_len)}
+                steps.update(workload.steps)
+                graph = build(request.model, request.deployment, request.precision, steps[phase], self.stage)
             self._in_numbers[phase] = graph
         return self._in_numbers[phase]
 

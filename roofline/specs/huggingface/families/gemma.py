@@ -58,7 +58,7 @@ def _attention(config: Config, *, n_q: int | None = None, n_kv: int | None = Non
     """The attention of every layer. `n_q`, `n_kv`: what the class has where a nested file has neither."""
     if config.place and (
         config.document.data.get("model_type") == "paligemma"
-        or str(config.document.data.get("architectures")) == "['PaliGemmaForConditionalGeneration']"
+        or config.document.data.get("architectures") == ["PaliGemmaForConditionalGeneration"]
     ):
         config.harmless("use_bidirectional_attention")
         config.note("attention", "causal", "tokens of a prompt see each other both ways, of which one way is counted")
