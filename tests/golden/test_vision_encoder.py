@@ -13,6 +13,7 @@ import roofline
 from roofline.audit.claims import judge
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.cost import ZERO
 from roofline.errors import InputError
 from roofline.graph.vision import encoder_graph
@@ -97,6 +98,33 @@ def test_flop_of_a_tower(kind: str) -> None:
     graph = encoder_graph(model.vision, 3, "bf16")
     cost = sum((operator.cost() * repeat for operator, repeat in graph.values()), ZERO)
     assert cost.matrix_flops == counter.get_total_flops()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["gemma-3-4b", "gemma-3-12b", "gemma-3-27b"])
+def test_towers_of_shipped_models(name: str) -> None:
+    """Their files' numbers: parameters and FLOP of SigLIP at 896 x 896 in transformers, projected to the width of the model."""
+    torch = pytest.importorskip("torch", reason="its counter is the reference")
+    transformers = pytest.importorskip("transformers", minversion="5.23", reason="its classes are the reference")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = load_model(name)[0]
+    vision = {**_SIGLIP, "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "num_attention_heads": 16,
+              "image_size": 896, "patch_size": 14}  # fmt: skip
+    text = {**_TEXT, "model_type": "gemma3_text", "hidden_size": model.hidden_size, "pad_token_id": 0}
+    config = transformers.Gemma3Config(vision_config=vision, text_config=text, mm_tokens_per_image=256)
+    with torch.device("meta"):
+        network = transformers.AutoModelForImageTextToText.from_config(config, attn_implementation="eager").eval()
+        pixels = torch.empty(1, 3, 896, 896)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network.get_image_features(pixel_values=pixels)
+    assert model.vision is not None
+    graph = encoder_graph(model.vision, 1, "bf16")
+    cost = sum((operator.cost() * repeat for operator, repeat in graph.values()), ZERO)
+    assert cost.matrix_flops == counter.get_total_flops()
+    parts = (network.model.vision_tower, network.model.multi_modal_projector)
+    sizes = [sum(each.numel() for each in part.parameters()) for part in parts]
+    assert sizes == [model.apart["vision_tower"], model.apart["vision_projector"]]
 
 
 # LLaVA 1.5 7B: https://huggingface.co/llava-hf/llava-1.5-7b-hf/blob/main/config.json
