@@ -262,7 +262,7 @@ def test_plotted_numbers_are_those_of_the_tables(open_page, pages):
 def test_every_control_is_known_to_the_view() -> None:
     """No control without effect, and none that the view does not read."""
     values = {**_VALUES, "model": "gpt2", "hardware": "h100-sxm", "batch": 1, "input_len": 16, "context": 16, "tp": 1}
-    listed = settings(values, 1024, [("gpt2", "GPT-2"), ("x", "X")], [("h100-sxm", "H100")])
+    listed = settings(values, 1024, [("gpt2", "GPT-2"), ("x", "X")], [("h100-sxm", "H100")], pictured=True)
     assert {control.key for control in listed} | {"others", "fixed"} == set(values)
 
 
