@@ -411,3 +411,15 @@ def test_hunyuan_lists() -> None:
 def test_families_that_are_not_understood(model_type: str, why: str) -> None:
     """Refused with the reason, not read as what they resemble."""
     assert why in refused({**BARE, "model_type": model_type})
+
+
+def test_laguna_says_twice_which_layers_are_dense() -> None:
+    """Its published configs have Qwen's keys beside `mlp_layer_types`, and `gating_types` beside `gating`: both must agree."""
+    laguna = {
+        **QWEN3_MOE, "model_type": "laguna", "shared_expert_intermediate_size": 16, "layer_types": ["full_attention"] * 4,
+        "mlp_layer_types": ["dense", *["sparse"] * 3], "mlp_only_layers": [0], "gating": "per-head",
+        "gating_types": ["per_head"] * 4,
+    }  # fmt: skip
+    assert total(laguna) == total(without(laguna, "mlp_only_layers", "decoder_sparse_step", "gating_types"))
+    assert "mlp_only_layers: it and decoder_sparse_step say otherwise" in refused({**laguna, "mlp_only_layers": [1]})
+    assert "gating_types[1]" in refused({**laguna, "gating_types": ["per_head", *["per_element"] * 3]})
