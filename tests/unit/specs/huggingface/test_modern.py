@@ -9,8 +9,12 @@ import pytest
 
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
+from roofline.blocks.precision import resolve_precision
 from roofline.errors import SpecError
+from roofline.graph.build import CANONICAL, build
+from roofline.predict.memory import weights_by_path
 from roofline.predict.parameters import count_parameters
+from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json
 from roofline.specs.huggingface.read import Origin
 
@@ -23,6 +27,13 @@ def model(config: Config) -> Model:
 
 def total(config: Config) -> int:
     return count_parameters(model(config)).total
+
+
+def stored(config: Config) -> float:
+    """Bytes of the weights."""
+    found = model(config)
+    precision, _ = resolve_precision(found, Deployment(), {"bf16", "fp16", "fp8", "fp4"})
+    return sum(weights_by_path(build(found, Deployment(), precision, CANONICAL)).values())
 
 
 def without(config: Config, *names: str) -> Config:
@@ -423,3 +434,24 @@ def test_laguna_says_twice_which_layers_are_dense() -> None:
     assert total(laguna) == total(without(laguna, "mlp_only_layers", "decoder_sparse_step", "gating_types"))
     assert "mlp_only_layers: it and decoder_sparse_step say otherwise" in refused({**laguna, "mlp_only_layers": [1]})
     assert "gating_types[1]" in refused({**laguna, "gating_types": ["per_head", *["per_element"] * 3]})
+
+
+@pytest.mark.parametrize(
+    ("config", "matrices", "inputs"),
+    [
+        # qkv_proj, o_proj, gate_up_proj, down_proj
+        ({**QWEN2, "model_type": "phi3"}, 4, 3 * 64 + 96),
+        ({**QWEN2, "model_type": "llama"}, 7, 6 * 64 + 96),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
+)
+def test_scales_of_matrices_that_are_stored_as_one(config: Config, matrices: int, inputs: int) -> None:
+    """NVFP4 has two scales in fp32 for each matrix, and GPTQ a number of four bytes for each input of each matrix."""
+    config = {**without(config, "use_sliding_window", "max_window_layers"), "sliding_window": None}
+    plain = total(config) - 2 * 100 * 64 - (2 * 4 + 1) * 64
+    names = {"quant_algo": "NVFP4", "quant_method": "modelopt", "ignore": ["lm_head"]}
+    rest = 2 * (2 * 100 * 64 + (2 * 4 + 1) * 64)
+    assert stored({**config, "quantization_config": names}) == plain // 2 + plain // 16 + 4 * matrices * 8 + rest
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 16}
+    groups = plain // 16
+    assert stored({**config, "quantization_config": gptq}) == plain // 2 + groups * 2 + groups // 2 + 4 * inputs * 4 + rest
