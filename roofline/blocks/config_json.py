@@ -71,16 +71,18 @@ def _as_stored(layers: list[Layer], family: str) -> list[Layer]:
     """Layers that say which projections checkpoints of the family have as one matrix, which has scales of its own."""
     naming = names(family)[0]
     fused = {
-        ("mixer", "gqa"): naming["attention.q"] == naming["attention.k"] == naming["attention.v"],
-        ("mlp", "gated_mlp"): naming["mlp.gate"] == naming["mlp.up"],
+        "gqa": naming["attention.q"] == naming["attention.k"] == naming["attention.v"],
+        "gated_delta_net": naming["delta.qkv"] == naming["delta.z"],
+        "gated_mlp": naming["mlp.gate"] == naming["mlp.up"],
     }
+    default = {"gqa": False, "gated_delta_net": True, "gated_mlp": False}
 
-    def section(part: str, keys: dict[str, Any] | None) -> dict[str, Any] | None:
-        if keys is None or not fused.get((part, keys["kind"])):
+    def section(keys: dict[str, Any] | None) -> dict[str, Any] | None:
+        if keys is None or fused.get(keys["kind"]) == default.get(keys["kind"]):
             return keys
-        return {**keys, "fused_weights": True}
+        return {**keys, "fused_weights": fused[keys["kind"]]}
 
-    return [replace(layer, mixer=section("mixer", layer.mixer), mlp=section("mlp", layer.mlp)) for layer in layers]
+    return [replace(layer, mixer=section(layer.mixer), mlp=section(layer.mlp)) for layer in layers]
 
 
 def with_layers(layers: list[Layer], keys: Mapping[int, Mapping[str, Any]]) -> list[Layer]:

@@ -424,6 +424,20 @@ def test_families_that_are_not_understood(model_type: str, why: str) -> None:
     assert why in refused({**BARE, "model_type": model_type})
 
 
+def test_scales_of_a_mixer_whose_projections_are_two() -> None:
+    """Qwen3.5 has z apart from q, k and v, which Qwen3-Next has not: six matrices a layer, each with two scales in NVFP4."""
+    config = {
+        **without(QWEN2, "use_sliding_window", "sliding_window", "max_window_layers"), "model_type": "qwen3_5_text",
+        "head_dim": 16,
+        "layer_types": ["linear_attention"] * 4, "linear_num_key_heads": 8, "linear_num_value_heads": 8,
+        "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4, "partial_rotary_factor": 0.25,
+    }  # fmt: skip
+    quantized = {"quant_algo": "NVFP4", "quant_method": "modelopt", "ignore": ["lm_head", "*in_proj_b*", "*in_proj_a"]}
+    packed = 4 * 64 * 64 + 64 * 64 + 3 * 64 * 96  # q, k, v and z, the output, the feed-forward block
+    saved = 4 * (2 * packed - packed // 2 - packed // 16 - 8 * 6)
+    assert stored(config) - stored({**config, "quantization_config": quantized}) == saved
+
+
 def test_laguna_says_twice_which_layers_are_dense() -> None:
     """Its published configs have Qwen's keys beside `mlp_layer_types`, and `gating_types` beside `gating`: both must agree."""
     laguna = {
