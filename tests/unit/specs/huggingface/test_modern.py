@@ -469,3 +469,23 @@ def test_scales_of_matrices_that_are_stored_as_one(config: Config, matrices: int
     gptq = {"quant_method": "gptq", "bits": 4, "group_size": 16}
     groups = plain // 16
     assert stored({**config, "quantization_config": gptq}) == plain // 2 + groups * 2 + groups // 2 + 4 * inputs * 4 + rest
+
+
+def test_positions_by_chunks() -> None:
+    """Qwen2.5-7B-Instruct-1M: each query meets all keys; a sparse attention beside them is refused."""
+    chunks = {"chunk_size": 262144, "local_size": 8192, "original_max_position_embeddings": 262144}
+    for config in (QWEN2, QWEN3, QWEN3_MOE):
+        assert total({**config, "dual_chunk_attention_config": chunks}) == total(config)
+    sparse = {**chunks, "sparse_attention_config": {"0": {}}}
+    assert "dual_chunk_attention_config" in refused({**QWEN2, "dual_chunk_attention_config": sparse})
+
+
+def test_dots_has_experts_in_every_layer_behind_the_dense_ones() -> None:
+    """`moe_layer_freq` says nothing else."""
+    dots = {
+        **without(QWEN2, "use_sliding_window", "sliding_window", "max_window_layers"), "model_type": "dots1",
+        "first_k_dense_replace": 1, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+    }  # fmt: skip
+    assert total({**dots, "moe_layer_freq": 1}) == total(dots)
+    assert "moe_layer_freq: 2 is not understood" in refused({**dots, "moe_layer_freq": 2})

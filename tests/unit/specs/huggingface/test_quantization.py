@@ -316,6 +316,14 @@ def test_a_fused_module_is_its_parts(pattern: str) -> None:
     assert found.unquantized == ((0, ("attention/qkv_proj",)),)
 
 
+@pytest.mark.parametrize("backend", ["auto_round:exllamav2", "auto_round:gptq:exllamav2", "auto_round:auto_awq"])
+def test_auto_round_of_2024(backend: str) -> None:
+    """OPEA's checkpoints: the method by its maker's name too, and the layout as `backend`."""
+    old = {"quant_method": "intel/auto-round", "backend": backend, "bits": 4, "group_size": 128, "sym": True, "iters": 1000}
+    new = "auto_round:auto_awq" if "awq" in backend else "auto_round:auto_gptq"
+    assert read(old, dense()) == read({"quant_method": "auto-round", "packing_format": new, "bits": 4}, dense())
+
+
 def test_rotated_weights() -> None:
     """SpinQuant's rotations of weights are merged into them (poolside/Laguna-XS.2-FP8): nothing else is stored."""
     config = _compressed("pack-quantized", _INT4, transform_config=_rotated("weight_output", "weight_input"))
