@@ -435,7 +435,11 @@ def resources_figure(result: OpResult) -> Figure:
         )
         for name, role, value in used
     ]  # fmt: skip
-    marks = [Mark(text=f"estimate {about(result.time.estimate)}", x=result.time.estimate)] if result.time.estimate else []
+    marks = (
+        [Mark(text=f"estimate {about(result.time.estimate)}", x=result.time.estimate, role="critical")]
+        if result.time.estimate
+        else []
+    )
     longest = max([value for _, _, value in used] + [result.time.best or 0.0])
     rows = [(text_cell(name), seconds(value)) for name, _, value in used]
     return Figure(

@@ -173,9 +173,10 @@ def test_numbers_stay_in_sight(open_page, path, width, count):
     line.wait_for(state="hidden")
 
 
+@kinds("numbers")
 @pytest.mark.parametrize("width", [375, 768])
 def test_words_of_commands_stay_whole(open_page, path, width):
-    """A line ends between words, never at a hyphen of an option, unless a word is wider than its box; buttons end at one edge."""
+    """A line ends between words, never at a hyphen, unless a word is wider than its box; buttons end at one edge."""
     page = open_page(path, width=width)
     broken = page.evaluate(
         """[...document.querySelectorAll(".command code span")].filter((word) => {
@@ -190,7 +191,7 @@ def test_words_of_commands_stay_whole(open_page, path, width):
 
 def test_five_tiles_leave_no_hole(open_page, paths):
     """On a tablet the last row of tiles ends where the first one does."""
-    page = open_page(paths["report"], width=768)
+    page = open_page(paths("report"), width=768)
     rights = page.evaluate('[...document.querySelectorAll("#tiles > .tile")].map((one) => one.getBoundingClientRect().right)')
     assert len(rights) == 5
     assert round(rights[2]) == round(rights[4])

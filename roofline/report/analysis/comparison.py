@@ -65,7 +65,9 @@ def sensitivity(request: ResolvedRequest) -> Figure:
 def _bars(name: str, role: str, names: tuple[str, ...], values: list[float]) -> Series:
     texts = [about_percent(value, sign=True) for value in values]
     labels = tuple(f"{entry}, {name}: TPOT {text}" for entry, text in zip(names, texts, strict=True))
-    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=tuple(texts))
+    # a bar of no length has no side on which its text would keep clear of the other's
+    short = tuple(text if value != 0 or role == "more" else "" for value, text in zip(values, texts, strict=True))
+    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=short)
 
 
 def _on(request: ResolvedRequest, hardware: Hardware) -> Duration:

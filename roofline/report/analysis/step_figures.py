@@ -459,7 +459,7 @@ def memory_budget(results: list[Analysis]) -> Figure:
     )
     marks = []
     if len({result.memory.capacity_bytes for result in results}) == 1:
-        marks.append(Mark(text=f"the engine's share {gib(one.budget_bytes)} GiB", x=one.budget_bytes / GIB))
+        marks.append(Mark(text=f"engine's share {gib(one.budget_bytes)} GiB", x=one.budget_bytes / GIB))
     widest = max([result.memory.capacity_bytes for result in results] + [_filled(result) for result in results])
     beyond = [result for result in results if not result.memory.fits]
     zones = (
