@@ -240,7 +240,7 @@ def test_links_inside_lead_somewhere(opened, name):
 def test_without_scripts_everything_can_be_read(opened, name):
     """Questions with their choices, answers to be opened, formulas with the first numbers, pictures."""
     page = opened(name, java_script_enabled=False)
-    for place in (".predict > .answer > summary", ".still svg", ".equation .value"):
+    for place in (".predict > .answer > summary", ".still > svg:first-child", ".equation .value"):
         found = page.locator(place).all()
         assert found
         for element in found:
