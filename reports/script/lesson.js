@@ -117,10 +117,10 @@ if (given) {
     return [...new DOMParser().parseFromString(mathml, "text/html").body.childNodes].map((node) => document.adoptNode(node));
   }
 
-  function renderPicture({ key, svg, table }) {
+  function renderPicture({ key, svg, hand, table }) {
     const figure = document.querySelector(`[data-picture="${CSS.escape(key)}"]`);
-    const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-    figure.querySelector(".still").replaceChildren(document.adoptNode(drawn));
+    const drawn = [svg, hand].map((text) => new DOMParser().parseFromString(text, "image/svg+xml").documentElement);
+    figure.querySelector(".still").replaceChildren(...drawn.map((picture) => document.adoptNode(picture)));
     const old = figure.querySelector(".table");
     if (old && table) patch(old, tableElement(table, new Map()));
   }

@@ -68,7 +68,7 @@ function commandElement(command) {
     "div",
     { class: "command" },
     h("span", { class: "label" }, command.label),
-    h("pre", null, h("code", null, command.text)),
+    h("pre", null, h("code", null, command.text.split(" ").flatMap((word, index) => [index ? " " : "", h("span", null, word)]))),
     h("button", { type: "button", class: "copy live", "data-keep": "", "aria-label": `Copy: ${command.label}` }, "Copy"),
   );
 }

@@ -172,7 +172,7 @@ def _text(value: float, unit: str, like: float) -> str:
 
 _FEWEST_TICKS = 4
 """Ticks at most, below which no axis goes so that texts do not meet: with fewer there may be a single one."""
-_TICK_GAP = 6.0
+TICK_GAP = 6.0
 """Pixels between texts of ticks side by side, at the least."""
 _BAR = 0.66
 """Share of a category that its bars take."""
@@ -207,26 +207,51 @@ def span(figure: Figure, side: str, most: int, length: float = 640.0) -> Span:
     axis = figure.x if side == "x" else figure.y
     if axis.scale == "category":
         names = _categories(figure, side)
-        places = tuple(Tick(value=float(index), text=name) for index, name in enumerate(names))
-        return Span(scale="category", low=-0.5, high=max(len(names), 1) - 0.5, categories=tuple(names), ticks=places)
+        places = [Tick(value=float(index), text=name) for index, name in enumerate(names)]
+        end = max(len(names), 1) - 0.5
+        if side == "x" and len([name for name in names if _is_number(name)]) == len(names):
+            places = _thinned(places, -0.5, end, "category", length)
+        return Span(scale="category", low=-0.5, high=end, categories=tuple(names), ticks=tuple(places))
     low, high = _log_range(figure, side, axis) if axis.scale == "log" else _linear_range(figure, side, axis, length)
     make = log_ticks if axis.scale == "log" else linear_ticks
     ticks = make(low, high, axis.unit, most)
     while side == "x" and most > _FEWEST_TICKS and _crowded(ticks, low, high, axis.scale, length):
         most -= 1
         ticks = make(low, high, axis.unit, most)
+    if side == "x":
+        ticks = _thinned(ticks, low, high, axis.scale, length)
     if axis.unit in _PREFIXED and axis.title.endswith(f" {axis.unit}"):  # the title says it once
         ticks = [Tick(value=tick.value, text=tick.text.removesuffix(axis.unit).strip()) for tick in ticks]
     return Span(scale=axis.scale, low=low, high=high, categories=(), ticks=tuple(ticks))
 
 
+def _thinned(ticks: list[Tick], low: float, high: float, scale: str, length: float) -> list[Tick]:
+    """Every tick, or every second, third, ... where the texts of more would meet: two or more, with zero if that can be."""
+    stride, thinned = 1, ticks
+    while 2 * stride < len(ticks) and _crowded(thinned, low, high, scale, length):
+        stride += 1
+        zeros = [index for index, tick in enumerate(ticks) if tick.value == 0 and scale == "linear"]
+        first = zeros[0] % stride if len(zeros) > 0 and zeros[0] % stride + stride < len(ticks) else 0
+        thinned = [tick for index, tick in enumerate(ticks) if index % stride == first]
+    return thinned
+
+
+def _is_number(name: str) -> bool:
+    """Whether a category is a number, so that its place says it even where its text is left out."""
+    return len(name) > 0 and len([letter for letter in name if letter in "0123456789.,"]) == len(name)
+
+
 def _crowded(ticks: list[Tick], low: float, high: float, scale: str, length: float) -> bool:
     """Whether the texts of some ticks would meet on a horizontal axis of `length` pixels."""
     on = Span(scale=scale, low=low, high=high, categories=(), ticks=())
-    places = [share(on, tick.value) * length for tick in ticks]
-    widths = [text_width(tick.text, 12) for tick in ticks]
-    gaps = [places[index + 1] - places[index] - (widths[index] + widths[index + 1]) / 2 for index in range(len(ticks) - 1)]
-    return min(gaps, default=length) < _TICK_GAP
+    return nearest([share(on, tick.value) * length for tick in ticks], [tick.text for tick in ticks]) < TICK_GAP
+
+
+def nearest(places: list[float], texts: list[str]) -> float:
+    """Pixels between the two texts of ticks that are nearest to one another, each in the middle of its place; 1e9 of one."""
+    widths = [text_width(text, 12) for text in texts]
+    gaps = [places[index + 1] - places[index] - (widths[index] + widths[index + 1]) / 2 for index in range(len(places) - 1)]
+    return min(gaps, default=1e9)
 
 
 def position(on: Span, value: float | str | None) -> float | None:

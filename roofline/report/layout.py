@@ -210,13 +210,21 @@ def labels(figure: Figure, frame: Frame) -> list[Label]:
         for stroke, text in enumerate(series.along):
             if text != "":
                 placed += _along_stroke(index, stroke, series, frame, soft, placed)
+    wanted = [entry for index, series in enumerate(figure.series) for entry in _wanted(index, series, frame)]
     for index, series in enumerate(figure.series):
         if series.kind in ("line", "points") and len(series.short) > 0:
-            placed += _shorts(index, series, frame, soft, placed)
+            placed += _shorts(index, series, frame, soft, wanted, placed)
     return placed
 
 
-def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: list[Label]) -> list[Label]:
+def _shorts(
+    index: int,
+    series: Series,
+    frame: Frame,
+    soft: list[Box],
+    wanted: list[tuple[tuple[int, int], Box]],
+    before: list[Label],
+) -> list[Label]:
     """The short texts of one series, of large points first; those of points may stand away from them, with a leader."""
     labels: list[Label] = []
     at_points = series.kind == "points"
@@ -226,21 +234,33 @@ def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: l
             continue
         x, y = place
         text = "\n".join([shorten(line, 32) for line in series.short[point].split("\n")[:_LINES]])
-        away = diameter(series, point, frame) / 2 if at_points else 2.0
+        away = diameter(series, point, frame) / 2 if at_points else 4.0
         taken = [*before, *labels]
+        things = [*soft, *[box for owner, box in wanted if owner != (index, point)]]
         places = []
         for where in _AROUND_POINT if at_points else _AROUND_LINE:
             box = _placed_at(x, y, where, text, frame.font - 1, away)
             label = Label(kind="short", index=index, point=point, text=text, where=where, box=box)
-            places.append((_cost(box, frame, soft, taken), label))
+            places.append((_cost(box, frame, things, taken), label))
         first = places[0][1]
         places = [place for place in places if place[0] <= (_CROWDED if at_points else 1)]
         least = min([cost for cost, _ in places], default=1.0)
         if at_points and least > 0:
-            places += _led(first, x, y, frame, soft, taken, least if len(places) > 0 else _LED)
+            places += _led(first, x, y, frame, things, taken, least if len(places) > 0 else _LED)
         if len(places) > 0:
             labels.append(min(places, key=lambda place: place[0])[1])
     return labels
+
+
+def _wanted(index: int, series: Series, frame: Frame) -> list[tuple[tuple[int, int], Box]]:
+    """Points (series, point) with a text, and where each would have it first: other texts leave that free if they can."""
+    boxes: list[tuple[tuple[int, int], Box]] = []
+    for point, text in enumerate(series.short if series.kind == "points" else ()):
+        place = spot(frame, series.x[point], series.y[point])
+        if place is not None and text != "":
+            away = diameter(series, point, frame) / 2
+            boxes.append(((index, point), _placed_at(place[0], place[1], _AROUND_POINT[0], text, frame.font - 1, away)))
+    return boxes
 
 
 _LINES = 6
@@ -297,7 +317,7 @@ def _crossed(things: list[Box], strokes: list[Box]) -> int:
 
 
 def _along_stroke(index: int, stroke: int, series: Series, frame: Frame, soft: list[Box], taken: list[Label]) -> list[Label]:
-    """The text of one stroke of a line, turned as the stroke is, above it or else below; none where it is out of sight."""
+    """The text of one stroke of a line, turned as the stroke is, above it or else below; none out of sight or without space."""
     start, end = spot(frame, series.x[stroke], series.y[stroke]), spot(frame, series.x[stroke + 1], series.y[stroke + 1])
     if start is None or end is None or start[0] >= end[0]:
         return []
@@ -322,7 +342,7 @@ def _along_stroke(index: int, stroke: int, series: Series, frame: Frame, soft: l
             label = Label(kind="along", index=index, point=stroke, text=text, where=where, box=box, angle=angle)
             places.append((cost, label))
     least, label = min(places, key=lambda place: place[0])
-    return [label] if least < 1e6 else []
+    return [label] if least < 1e3 else []
 
 
 _PARTS = (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2, 0.9, 0.1)
@@ -361,8 +381,7 @@ def _placed(x: float, y: float, where: str, wide: float, tall: float, away: floa
     gap = away + 2.0
     vertical, horizontal = where.split(" ")
     top = y - gap - tall if vertical == "top" else y + gap if vertical == "bottom" else y - tall / 2
-    aside = gap if vertical == "middle" else 2.0
-    left = x - wide - aside if horizontal == "left" else x + aside if horizontal == "right" else x - wide / 2
+    left = x - wide - gap if horizontal == "left" else x + gap if horizontal == "right" else x - wide / 2
     return Box(left=left, top=top, right=left + wide, bottom=top + tall)
 
 
@@ -374,8 +393,8 @@ def _cost(box: Box, frame: Frame, soft: list[Box], placed: list[Label]) -> float
 
 
 def _outside(box: Box, frame: Frame) -> float:
-    """Pixels by which a box is beyond the frame."""
-    return max(-box.left, box.right - frame.width, -box.top, box.bottom - frame.height, 0.0)
+    """Pixels by which a text's box is beyond the frame; it has 2 of nothing above its letters."""
+    return max(-box.left, box.right - frame.width, -box.top - 2, box.bottom - frame.height, 0.0)
 
 
 def _meet(one: Box, other: Box) -> bool:

@@ -30,8 +30,8 @@ _POINT = 0.15
 """Area of a single point."""
 _EDGE = 0.995
 """Share of a tile's outputs that exist, below which the rest is worth a word."""
-_MARGIN = 3.0
-"""By so much a roof goes on beyond the outermost point."""
+_MARGIN, _SLOPE = 3.0, 30.0
+"""By so much a roof goes on beyond the outermost point, and at least below the ridge point, so that its slope is seen."""
 _CONTENT = {
     "weight_bytes": "weights", "activation_bytes": "activations", "kv_read_bytes": "KV read", "kv_write_bytes": "KV written",
     "state_read_bytes": "state read", "state_write_bytes": "state written",
@@ -306,7 +306,7 @@ def roofline_figure(result: OpResult) -> Figure:
     """Return the roofline plot: matrix FLOP/s against matrix FLOP/byte of the operator, or of all points of its sweep."""
     points = result.sweep.points if result.sweep is not None else (result,)
     drawn = [(point, point.intensity, point.time.best) for point in points if point.intensity and point.time.best]
-    low = min(at for _, at, _ in drawn) / _MARGIN
+    low = min(min(at for _, at, _ in drawn) / _MARGIN, result.hardware["ridge_point"] / _SLOPE)
     high = max(*(at for _, at, _ in drawn), result.hardware["ridge_point"]) * _MARGIN
     peak, bandwidth = result.hardware["peak_flops"], result.hardware["bandwidth"]
     edge = peak / bandwidth
@@ -352,7 +352,7 @@ def roofline_figure(result: OpResult) -> Figure:
         note="Matrix FLOP per byte of device memory against the FLOP/s reached. Left of the ridge point the operator waits for "
         "memory, right of it for the matrix units.",
         x=Axis(title="arithmetic intensity", scale="log", low=low, high=high, unit="FLOP/byte"),
-        y=Axis(title="rate", scale="log", unit="FLOP/s"),
+        y=Axis(title="attained FLOP/s", scale="log", unit="FLOP/s"),
         series=tuple(series),
         marks=(Mark(text=f"ridge point {formatting.number(edge, 3)}", x=edge, role="critical"),),
         table=table("roofline-points", "Points", "", (name, "FLOP/byte", "reached", "bound", "time", "bound by"), rows),
@@ -435,7 +435,11 @@ def resources_figure(result: OpResult) -> Figure:
         )
         for name, role, value in used
     ]  # fmt: skip
-    marks = [Mark(text=f"estimate {about(result.time.estimate)}", x=result.time.estimate)] if result.time.estimate else []
+    marks = (
+        [Mark(text=f"estimate {about(result.time.estimate)}", x=result.time.estimate, role="critical")]
+        if result.time.estimate
+        else []
+    )
     longest = max([value for _, _, value in used] + [result.time.best or 0.0])
     rows = [(text_cell(name), seconds(value)) for name, _, value in used]
     return Figure(

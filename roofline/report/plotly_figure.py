@@ -83,7 +83,7 @@ def _layout(
             "bgcolor": "rgba(0,0,0,0)",
             "itemsizing": "constant",
             "itemwidth": 30,
-            "tracegroupgap": 4,
+            "tracegroupgap": 0,
         },
         "hovermode": "closest",
         "hoverlabel": {

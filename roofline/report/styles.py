@@ -185,12 +185,12 @@ def looks(figure: Figure) -> list[Look]:
 
 
 def in_legend(figure: Figure) -> list[bool]:
-    """For each series, whether it has an entry in the legend: one per name, preferably of a series that is not a band."""
+    """For each series, whether it has an entry in the legend: one per name with points, of what is no band if any."""
     listed: list[bool] = []
     for index, series in enumerate(figure.series):
         same = [i for i, other in enumerate(figure.series) if other.name == series.name]
         solid = [i for i in same if figure.series[i].kind != "band"]
-        listed.append(series.name != "" and index == (solid[0] if len(solid) > 0 else same[0]))
+        listed.append(series.name != "" and len(series.x) > 0 and index == (solid[0] if len(solid) > 0 else same[0]))
     return listed
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
-from roofline.report.axes import axis_title, position, shorten, slots, span, text_width
+from roofline.report.axes import TICK_GAP, axis_title, nearest, position, shorten, slots, span, text_width
 from roofline.report.figure import Block, Figure, Mark, Series, Zone
 from roofline.report.layout import (
     Box,
@@ -43,6 +42,8 @@ from roofline.report.svg_shapes import (
 
 WIDTH = 760.0
 """Pixels of a figure, before it is scaled."""
+HAND = 340.0
+"""Pixels of a figure on a phone."""
 _RIGHT = 34.0
 """Pixels beside the frame, for half of the last tick's text."""
 _EDGE = 4.0
@@ -319,8 +320,7 @@ def _widest(frame: Frame) -> float:
 def leans(frame: Frame) -> bool:
     """Whether the texts under the plot are too wide to stand upright."""
     places = [across(frame, tick.value) for tick in frame.x.ticks]
-    closest = min((after - before for before, after in pairwise(places)), default=frame.width)
-    return _widest(frame) + 6 > closest
+    return nearest(places, [shorten(tick.text, frame.longest) for tick in frame.x.ticks]) < TICK_GAP
 
 
 # The legend, in as many rows as it takes

@@ -173,6 +173,30 @@ def test_numbers_stay_in_sight(open_page, path, width, count):
     line.wait_for(state="hidden")
 
 
+@kinds("numbers")
+@pytest.mark.parametrize("width", [375, 768])
+def test_words_of_commands_stay_whole(open_page, path, width):
+    """A line ends between words, never at a hyphen, unless a word is wider than its box; buttons end at one edge."""
+    page = open_page(path, width=width)
+    broken = page.evaluate(
+        """[...document.querySelectorAll(".command code span")].filter((word) => {
+          const line = parseFloat(getComputedStyle(word).lineHeight);
+          return word.offsetHeight > 1.5 * line && word.offsetWidth < 0.8 * word.closest("code").offsetWidth;
+        }).map((word) => word.textContent)"""
+    )
+    assert broken == []
+    edges = page.evaluate('[...document.querySelectorAll("#commands .copy")].map((one) => one.getBoundingClientRect().right)')
+    assert len({round(edge) for edge in edges}) <= 1
+
+
+def test_five_tiles_leave_no_hole(open_page, paths):
+    """On a tablet the last row of tiles ends where the first one does."""
+    page = open_page(paths("report"), width=768)
+    rights = page.evaluate('[...document.querySelectorAll("#tiles > .tile")].map((one) => one.getBoundingClientRect().right)')
+    assert len(rights) == 5
+    assert round(rights[2]) == round(rights[4])
+
+
 def test_a_number_follows_a_slider_out_of_sight_of_the_tiles(open_page, paths):
     """On a phone, the drawer with the controls is below the line, and both stay."""
     page = open_page(paths("calculator"), width=375, height=700)

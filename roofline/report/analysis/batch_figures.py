@@ -179,6 +179,7 @@ def ttft_by_prompt(requests: list[ResolvedRequest], slo: float) -> Figure:
         y=Axis(title="TTFT", scale="log", unit="s"),
         series=tuple(series),
         marks=(Mark(text=f"TTFT {formatting.seconds(slo)}", y=slo, role="slo"),) if slo else (),
+        zones=() if any(len(one.x) > 0 for one in series) else (Zone(text="no prompt fits in memory", role="memory"),),
         table=table("ttft-rows", "TTFT", "", ("hardware", "prompt", "bound", "estimate", "from", "to", "fits"), rows),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofline.formatting import about_percent
 from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis
@@ -62,9 +63,11 @@ def sensitivity(request: ResolvedRequest) -> Figure:
 
 
 def _bars(name: str, role: str, names: tuple[str, ...], values: list[float]) -> Series:
-    texts = [share(value, sign=True).text for value in values]
+    texts = [about_percent(value, sign=True) for value in values]
     labels = tuple(f"{entry}, {name}: TPOT {text}" for entry, text in zip(names, texts, strict=True))
-    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=tuple(texts))
+    # a bar of no length has no side on which its text would keep clear of the other's
+    short = tuple(text if value != 0 or role == "more" else "" for value, text in zip(values, texts, strict=True))
+    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=short)
 
 
 def _on(request: ResolvedRequest, hardware: Hardware) -> Duration:
@@ -117,7 +120,7 @@ def comparison(requests: list[ResolvedRequest], results: list[Analysis]) -> Tabl
 
 def _marked(name: str, cells: list[Cell], *, lowest: bool) -> tuple[Cell, ...]:
     known = [cell.value for cell in cells if cell.value is not None]
-    if len(known) < 2:
+    if len(known) < 2 or min(known) == max(known):
         return (text_cell(name), *cells)
     chosen = min(known) if lowest else max(known)
     return (

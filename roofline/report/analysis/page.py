@@ -415,7 +415,7 @@ def still_view(model: str, hardware: Sequence[str], options: Mapping[str, Any], 
     words = ("roofline", "analyze", model, "--hardware", hardware[0], *flags_of(options))
     return View(
         title=summary.headline(result),
-        subtitle=live.settings_line(request, result),
+        subtitle=live.settings_line(request, result) + live.beside([entry for _, entry in answers]),
         answer=(*summary.sentences(result), *spoken, summary.BOUND_AND_FLOOR, summary.subtitle(result)),
         fits=result.memory.fits,
         error="",
@@ -456,7 +456,8 @@ def _sections(answers: Sequence[tuple[ResolvedRequest, Analysis]], ttft: float, 
         sections.append(live.section("speculative", drawn.title, drawn.note, [rounds]))
     sections += [live.figure_section(time_budget(phase)) for phase in result.steps if phase.time.bound is not None]
     if any(phase.time.bound is not None for phase in result.phases):
-        sections.append(live.figure_section(schematic(request, result)))
+        keys = live.device_keys([one for _, one in answers])
+        sections += [live.figure_section(schematic(*entry, key)) for entry, key in zip(answers, keys, strict=True)]
     sections.append(live.figure_section(memory_budget([one for _, one in answers])))
     if plain and result.decode is not None:
         sections.append(live.figure_section(batch_limits(request, result, Slo(ttft or None, tpot or None))))

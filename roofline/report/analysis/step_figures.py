@@ -459,7 +459,7 @@ def memory_budget(results: list[Analysis]) -> Figure:
     )
     marks = []
     if len({result.memory.capacity_bytes for result in results}) == 1:
-        marks.append(Mark(text=f"the engine's share {gib(one.budget_bytes)} GiB", x=one.budget_bytes / GIB))
+        marks.append(Mark(text=f"engine's share {gib(one.budget_bytes)} GiB", x=one.budget_bytes / GIB))
     widest = max([result.memory.capacity_bytes for result in results] + [_filled(result) for result in results])
     beyond = [result for result in results if not result.memory.fits]
     zones = (
@@ -522,7 +522,7 @@ class _Unit:
     limits: list[bool]
 
 
-def schematic(request: ResolvedRequest, result: Analysis) -> Figure:
+def schematic(request: ResolvedRequest, result: Analysis, key: str = "device") -> Figure:
     """Schematic of a device: compute, the last cache, memory and link, each with the time that it works in each phase.
 
     Times are the work over the datasheet's rates. What bounds most of a phase, operator by operator, has a thick outline: its
@@ -565,14 +565,14 @@ def schematic(request: ResolvedRequest, result: Analysis) -> Figure:
     name = result.hardware["name"]
     share_of = f" One of {result.hardware['devices']} devices." if result.hardware["devices"] > 1 else ""
     return Figure(
-        key="device",
-        title="Time of each part of the device",
-        note=f"{name}: work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
+        key=key,
+        title=f"Time of each part of {name}",
+        note=f"Work of each part over its rate on the datasheet. Thick: what bounds most of a phase.{share_of}",
         x=Axis(title="", scale="linear", low=-0.5, high=100.5),
         y=Axis(title="", scale="linear", low=0.0, high=top),
         series=(),
         blocks=tuple(blocks),
-        table=table("device-rows", "Parts of the device", "", names, rows),
+        table=table(f"{key}-rows", "Parts of the device", "", names, rows),
     )
 
 

@@ -64,7 +64,7 @@ def head(state: Solved) -> View:
     longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
     return View(
         title=summary.headline(result),
-        subtitle=settings_line(request, result),
+        subtitle=settings_line(request, result) + beside(state.results),
         answer=(),
         fits=result.memory.fits,
         error="",
@@ -79,6 +79,12 @@ def head(state: Solved) -> View:
         verdict=verdict(result),
         defaults=published(request.hardware),
     )
+
+
+def beside(results: list[Analysis]) -> str:
+    """The end of a subtitle: other hardware, whose figures stand beside those of the first."""
+    names = [str(result.hardware["title"]) for result in results[1:]]
+    return f" · beside {' and '.join(names)}" if len(names) > 0 else ""
 
 
 def words(state: Solved) -> tuple[str, ...]:
@@ -231,11 +237,16 @@ def section_keys(state: Solved) -> list[str]:
     if len(state.results) > 1:
         keys.append("compare")
     if any(phase.time.bound is not None for phase in result.phases):
-        keys += [*[f"time-{phase.name}" for phase in result.steps], "device"]
+        keys += [*[f"time-{phase.name}" for phase in result.steps], *device_keys(state.results)]
     keys += ["memory", "batch-limits", "ttft"]
     if result.memory.fits or request.ignore_capacity:
         keys.append("sensitivity")
     return [*keys, "heatmap", *LAST_SECTIONS]
+
+
+def device_keys(results: list[Analysis]) -> list[str]:
+    """The sections of the parts of a device, one per hardware."""
+    return ["device", *[f"device-{index + 2}" for index, _ in enumerate(results[1:])]]
 
 
 def section_of(state: Solved, key: str) -> Section:
@@ -255,8 +266,9 @@ def _figure(state: Solved, key: str) -> Figure:
         return roofline_figure(request, result, others)
     if key == "explorer":
         return explorer(request, result, tpot)
-    if key == "device":
-        return schematic(request, result)
+    for index, name in enumerate(device_keys(state.results)):
+        if key == name:
+            return schematic(state.requests[index], state.results[index], name)
     if key == "memory":
         return memory_budget(state.results)
     if key == "batch-limits":

@@ -103,7 +103,7 @@ def _curve(result: OpResult, name: str, value: int) -> Figure:
     assert result.sweep is not None  # noqa: S101 - narrows the type
     drawn = operator_page.curve_figure(result, result.sweep)
     marks = tuple(mark for mark in drawn.marks if mark.x != value)
-    return replace(drawn, marks=(*marks, Mark(text=f"{name} = {value:,}", x=float(value))))
+    return replace(drawn, marks=(*marks, Mark(text=f"{name} = {value:,}", x=float(value), role="slo")))
 
 
 def _details(result: OpResult) -> Section:

@@ -272,19 +272,20 @@ def _by_rate(values: Values, sized: list[Sized], priced: bool) -> Figure:
     heights = []
     for index, one in enumerate(sized):
         unit = _known(one.price) if priced else 1.0
-        counts = [math.ceil(rate / one.rate - 1e-9) * one.request.deployment.devices for rate in rates]
+        counts = [_devices(one, rate) for rate in rates]
         heights.append([count * unit for count in counts])
+        steps = _steps(one, rates)
         series.append(
             Series(
                 name=one.title,
                 kind="line",
                 role="roof",
-                x=tuple(rates),
-                y=tuple(heights[index]),
+                x=tuple([rate for rate, _ in steps]),
+                y=tuple([count * unit for _, count in steps]),
                 labels=tuple(
                     [
-                        f"{one.title}, {formatting.number(rate)} requests/s: {plural(count, 'device')}"
-                        for rate, count in zip(rates, counts, strict=True)
+                        f"{one.title}, {formatting.number(float(f'{rate:.3g}'))} requests/s: {plural(count, 'device')}"
+                        for rate, count in steps
                     ]
                 ),
                 variant=index,
@@ -303,6 +304,27 @@ def _by_rate(values: Values, sized: list[Sized], priced: bool) -> Figure:
         marks=(Mark(text=f"{formatting.number(values['rate'])} requests/s", x=values["rate"], role="slo"),),
         table=table("by-rate-rows", "Against the rate", "", ("requests/s", *[one.title for one in sized]), rows),
     )
+
+
+def _devices(one: Sized, rate: float) -> int:
+    """Devices for a rate."""
+    return math.ceil(rate / one.rate - 1e-9) * one.request.deployment.devices
+
+
+_MOST_STEPS = 60
+"""Steps of a line beyond which they are too narrow to be seen: then there is a point for each rate of the table."""
+
+
+def _steps(one: Sized, rates: list[float]) -> list[tuple[float, int]]:
+    """(rate, devices) along the rates: both ends of each step, whose edges are where a replica is full."""
+    first, last = _devices(one, rates[0]), _devices(one, rates[len(rates) - 1])
+    each = one.request.deployment.devices
+    if (last - first) / each > _MOST_STEPS:
+        return [(rate, _devices(one, rate)) for rate in rates]
+    points = [(rates[0], first)]
+    for replicas in range(round(first / each), round(last / each)):
+        points += [(replicas * one.rate, replicas * each), (replicas * one.rate, (replicas + 1) * each)]
+    return [*points, (rates[len(rates) - 1], last)]
 
 
 def _by_batch(values: Values, sized: list[Sized]) -> Figure:

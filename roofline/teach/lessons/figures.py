@@ -17,7 +17,7 @@ from roofline.report.cells import number_cell as digits
 from roofline.report.figure import Axis, Figure, Mark, Series
 from roofline.report.figure_files import plain_svg
 from roofline.report.html import escape
-from roofline.report.svg import svg
+from roofline.report.svg import HAND, svg
 from roofline.teach.lessons.items import Item, Table
 from roofline.teach.markdown import Ids, checked, inline_of
 
@@ -40,7 +40,7 @@ class Plot(Item):
         title = escape(figure.title)
         return (
             f'<figure id="figure-{key}">\n<figcaption>\n<span class="title">{title}</span>\n{note}</figcaption>\n'
-            f'<div class="still" role="group" tabindex="0" aria-label="{title}">{svg(figure)}</div>\n'
+            f'<div class="still" role="group" tabindex="0" aria-label="{title}">{_pictures(figure)}</div>\n'
             f'<details class="numbers">\n<summary>Numbers: {title}</summary>\n'
             f"{self.numbers().html(ids)}</details>\n</figure>\n"
         )
@@ -70,6 +70,11 @@ class Plot(Item):
         ]
         rows = [(_cell_text(head, axis), *(_cell_text(points.get(head), values) for points in listed)) for head in heads]
         return Table([axis_title(axis) or "what", *(series.name for series in figure.series)], rows, figure.title, "")
+
+
+def _pictures(figure: Figure) -> str:
+    """The picture twice, with letters of one size: for wide columns, and for phones. The page's style shows one of them."""
+    return svg(figure) + svg(replace(figure, key=f"{figure.key}-hand"), HAND)
 
 
 def _cell_text(value: float | str | None, axis: Axis) -> str:

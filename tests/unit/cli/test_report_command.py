@@ -52,10 +52,15 @@ def test_the_same_question_makes_the_same_bytes(made: str, tmp_path: Path) -> No
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == made
 
 
+def _unmarked(page: str) -> str:
+    """A page whose commands are text: on it each word of them is an element."""
+    return page.replace("</span> <span>", " ")
+
+
 def test_a_page_is_whole_and_not_too_large(made: str) -> None:
     """One file, at most 1.3 MB, that says how it was made and asks nobody for anything."""
     assert len(made.encode()) <= MAX_BYTES
-    assert "roofline report gpt2 --hardware a100-sxm-80gb --batch 4" in made
+    assert "roofline report gpt2 --hardware a100-sxm-80gb --batch 4" in _unmarked(made)
     assert "default-src &#39;none&#39;" in made
     assert 'id="op-' in made
 
@@ -126,7 +131,7 @@ def test_a_page_without_controls(
     call(tmp_path / "page.html", model, ("a100-sxm-80gb",), **options)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in texts:
-        assert text in page
+        assert text in _unmarked(page)
     assert absent not in page
     assert 'id="json-controls">[]</script>' in page
     saved = tmp_path / "result.json"
@@ -139,7 +144,7 @@ def test_objectives(tmp_path: Path) -> None:
     """They stand in the controls, are drawn, and are in the line that makes the page again."""
     call(tmp_path / "page.html", "gpt2", ("l4",), batch="4", ttft="1 s", tpot=0.05)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    line = re.search(r"roofline report gpt2 .*? --output report\.html", page)
+    line = re.search(r"roofline report gpt2 .*? --output report\.html", _unmarked(page))
     assert line is not None
     assert "--ttft &#39;1000 ms&#39; --tpot &#39;50 ms&#39;" in line[0]
     shown = report_view("gpt2", ["l4"], {"batch": 4, "ttft": "1 s", "tpot": "50 ms"})
@@ -151,7 +156,7 @@ def test_objectives(tmp_path: Path) -> None:
         "tpot_ms": 50.0,
     }
     call(tmp_path / "still.html", "gpt2", ("l4",), phase="decode", tpot="50 ms")
-    assert "--phase decode --tpot &#39;50 ms&#39;" in (tmp_path / "still.html").read_text(encoding="utf-8")
+    assert "--phase decode --tpot &#39;50 ms&#39;" in _unmarked((tmp_path / "still.html").read_text(encoding="utf-8"))
     with pytest.raises(InputError, match="--tpot"):
         call(tmp_path / "wrong.html", "gpt2", ("l4",), tpot="50")
 

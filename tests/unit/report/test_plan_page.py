@@ -265,7 +265,7 @@ def test_a_page_is_closed_and_same_every_time() -> None:
     assert saved_plan_page(plan(), Path("somewhere/my plan.json")) == text
     assert len(text.encode()) < 2e6
     assert "default-src &#39;none&#39;; script-src &#39;sha256-" in text
-    assert "roofline report --from &#39;my plan.json&#39; --output plan.html" in text
+    assert "roofline report --from &#39;my plan.json&#39; --output plan.html" in text.replace("</span> <span>", " ")
     elements = Elements(text).found
     assert not {"iframe", "object", "base"} & {tag for tag, _ in elements}
     for _, attributes in elements:
@@ -305,10 +305,11 @@ def test_a_name_is_text(where: str) -> None:
         for one in plain["candidates"]:
             one["notes"] = ["x"]
     text = saved_plan_page(hostile(plan(), where))
-    tags = [tag for tag, _ in Elements(saved_plan_page(plain)).found]
+    words = {"span"} if where == "command" else set()  # one for each word of a command
+    tags = [tag for tag, _ in Elements(saved_plan_page(plain)).found if tag not in words]
     if where == "hardware":  # its controls have other keys, and as many elements
         assert "control-price.0" in text
-    assert [tag for tag, _ in Elements(text).found] == tags
+    assert [tag for tag, _ in Elements(text).found if tag not in words] == tags
     assert "\u202e" not in text
 
 
@@ -347,7 +348,7 @@ def test_a_real_plan_is_its_own_first_state() -> None:
 
     made = answer("llama-3.1-8b", hardware="h100-sxm,l40s", rate=20, input_len="512", output_len="128", tpot="50 ms", top=4)
     text = plan_page(made, line="roofline plan llama-3.1-8b")
-    assert "roofline plan llama-3.1-8b" in text
+    assert "roofline plan llama-3.1-8b" in text.replace("</span> <span>", " ")
     assert made.best is not None
     read = planned(made.to_dict())
     # moved and back, so that everything is counted: the rank and the front too

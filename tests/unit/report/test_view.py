@@ -15,7 +15,7 @@ from roofline.report.analysis.step_figures import roofline_figure, schematic
 from roofline.report.analysis.view import flags, inputs, options, view
 from roofline.report.cells import csv_text
 from roofline.report.figure import Cell, Section, Table, View
-from roofline.report.styles import looks
+from roofline.report.styles import in_legend, looks
 from roofline.report.svg import svg
 
 STATE: dict[str, Any] = {
@@ -202,6 +202,26 @@ def test_the_best_is_marked(shown: View) -> None:
             assert [cell.value for cell in marked] == [max(cell.value for cell in cells)]
         else:
             assert marked == []
+
+
+def test_hardware_beside_the_first_is_named_and_drawn(shown: View) -> None:
+    """In the subtitle, and with a schematic of its own, whose title says whose it is; of equals none is the best."""
+    assert shown.subtitle.endswith(" · beside NVIDIA A100 SXM4 80GB")
+    assert [entry.title for entry in shown.sections if entry.key.startswith("device")] == [
+        "Time of each part of h100-sxm",
+        "Time of each part of a100-sxm-80gb",
+    ]
+    twins = view({**STATE, "model": "deepseek-v3"})  # 8 x 640 GB: a batch of 0 on one card of either kind
+    (table,) = section(twins, "compare").tables
+    assert [cell.text for row in table.rows if row[0].text == "max batch" for cell in row[1:]] == ["0", "0"]
+
+
+def test_what_does_not_fit_says_so() -> None:
+    """Weights of 671 GB on 80 GB: no prompt fits, and no legend lists lines that are not there."""
+    figure = section(view({**STATE, "model": "deepseek-v3", "others": []}), "ttft").figure
+    assert figure is not None
+    assert [zone.text for zone in figure.zones] == ["no prompt fits in memory"]
+    assert in_legend(figure) == [False for _ in figure.series]
 
 
 def test_without_efficiency_there_is_the_bound_alone() -> None:

@@ -234,7 +234,7 @@ def _count(key: str, label: str, unit: str, high: float, help: str, low: float =
 
 def _rate_control(key: str, label: str, high: float, unit: str) -> Callable[[float], Control]:
     return lambda value: Control(
-        key=key, label=label, kind="number", value=value, low=0, high=high, unit=unit, zero="the datasheet's",
+        key=key, label=label, kind="number", value=value, low=0, high=high, unit=unit, zero="datasheet",
         help="0 = use the datasheet's", group=_MACHINE,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from roofline.graph.sharding import caches
 from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
 from roofline.report.cells import seconds, table, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table, Tile
-from roofline.report.svg import svg
+from roofline.report.svg import HAND, svg
 from roofline.specs.workload import decode
 from roofline.teach.lessons.live.quantities import operator_value, quantity, tile
 from roofline.teach.lessons.live.run import (
@@ -233,12 +233,13 @@ class Filled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A figure as SVG, and its table."""
+    """A figure as SVG, for wide columns and for phones, and its table."""
 
     key: str
     title: str
     note: str
     svg: str
+    hand: str
     table: Table | None
 
 
@@ -320,4 +321,5 @@ def filled(key: str, run: Run) -> Filled:
 
 def _picture(name: str, run: Run) -> Picture:
     figure = replace(_figure(name, run), key=f"play-{name}")  # a key that no other figure of a page has
-    return Picture(key=figure.key, title=figure.title, note=figure.note, svg=svg(figure), table=figure.table)
+    hand = svg(replace(figure, key=f"{figure.key}-hand"), HAND)
+    return Picture(key=figure.key, title=figure.title, note=figure.note, svg=svg(figure), hand=hand, table=figure.table)
