@@ -68,7 +68,7 @@ def workload(result: Simulation) -> list[str]:
     if one is not None and one["prefix_hit"]:
         parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
     if server:
-        parts += [f"{server['replicas']} replicas ({server['balancer']})"] if server["replicas"] > 1 else []
+        parts += [f"{server['replicas']} replicas ({server['router']})"] if server["replicas"] > 1 else []
         parts.append(f"scheduler {server['scheduler']}")
     return parts
 
@@ -253,7 +253,7 @@ def _classes(result: Simulation) -> Table:
 def _server(result: Simulation) -> Table:
     server = result.server
     rows = [
-        ("replicas", f"{server['replicas']:,}" + (f", {server['balancer']}" if server["replicas"] > 1 else "")),
+        ("replicas", f"{server['replicas']:,}" + (f", {server['router']}" if server["replicas"] > 1 else "")),
         ("scheduler", server["scheduler"]),
         ("preemption", server["preemption"]),
         ("step times", f"{server['basis']}" + (", step by step" if server["stepwise"] else "")),
