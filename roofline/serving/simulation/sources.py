@@ -124,7 +124,7 @@ class RequestSource:
         """Return the next request; None: nothing comes of it, since as many have come as are wanted."""
         if self._next_start is not None and (not self._pending or self._next_start[0] <= self._pending[0][0]):
             time, class_index = self._next_start
-            self._next_start = next(self._starts, None)
+            self._next_start = next(self._starts, None) if self._may_send(time) else None  # later ones may not either
             return self._send(time, None, class_index, -1)
         time, order, _, session = heappop(self._pending)
         if session is not None:

@@ -1,4 +1,4 @@
-"""The prefix cache against vLLM's block pool written out: a list of free blocks, and hashes of all tokens before a block's end."""
+"""The prefix cache against vLLM's block pool written out: a list of free blocks, and hashes of all tokens before."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def contents(rng: random.Random, index: int, told: dict[int, int]) -> tuple[Cont
 def test_as_a_pool_of_blocks(seed: int) -> None:
     """Requests come, compute their prompt in two parts, decode, and end or are preempted: the same hits and free blocks.
 
-    A request is left out where the pool would have to hold the same content twice (its last block is cached, and computed again):
-    which of the two blocks of one hash is found then depends on the order of a dictionary.
+    A request is left out where the pool would have to hold the same content twice (its last block is cached, and computed
+    again): which of the two blocks of one hash is found then depends on the order of a dictionary.
     """
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 - no secret
     size, num_blocks = 4, 40
     pool = BlockPool(num_blocks, size)
     cache = KVCacheManager(EngineConfig(num_blocks, size, 100, 1000, enable_prefix_caching=True))
@@ -167,8 +167,10 @@ def test_shared_blocks_are_counted_once() -> None:
 
 
 def test_sglang_takes_blocks_without_content_first() -> None:
-    """Four blocks: A's two full ones stay cached. vLLM's queue has two fresh blocks, then A's; after B's (no content) and C's two,
-    vLLM has taken A's blocks for C, SGLang B's again."""
+    """Four blocks: A's two full ones stay cached, and B (no content) takes the two fresh ones.
+
+    Then C has A's blocks in vLLM, whose turn it is, and those of B in SGLang.
+    """
     for uncached_first, found in ((False, 0), (True, 8)):
         config = EngineConfig(4, 4, 8, 64, enable_prefix_caching=True, uncached_first=uncached_first)
         cache = KVCacheManager(config)
