@@ -16,6 +16,7 @@ from roofline.specs.huggingface import quantization
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.document import Document
 from roofline.specs.huggingface.draft import Layer
+from roofline.specs.huggingface.names import names
 from roofline.specs.huggingface.read import Origin, read_keys
 
 
@@ -45,7 +46,8 @@ def read(document: Document, origin: Origin, assume: str | None = None, companio
             "url": "",
         }
     published = _published(section, model, source)
-    draft = replace(keys.draft, layers=with_layers(keys.draft.layers, published.of_layers()))
+    layers = with_layers(_as_stored(keys.draft.layers, model.family), published.of_layers())
+    draft = replace(keys.draft, layers=layers)
     return _validated({**keys.data, **draft.model(), "quantization": published.plain()}, keys.config)
 
 
@@ -63,6 +65,24 @@ def _published(section: Mapping[str, Any], model: Model, document: Document) -> 
         return quantization.read(section, known, model.dtype)
     except InputError as error:
         raise document.error((name,), str(error)) from None
+
+
+def _as_stored(layers: list[Layer], family: str) -> list[Layer]:
+    """Layers that say which projections checkpoints of the family have as one matrix, which has scales of its own."""
+    naming = names(family)[0]
+    fused = {
+        "gqa": naming["attention.q"] == naming["attention.k"] == naming["attention.v"],
+        "gated_delta_net": naming["delta.qkv"] == naming["delta.z"],
+        "gated_mlp": naming["mlp.gate"] == naming["mlp.up"],
+    }
+    default = {"gqa": False, "gated_delta_net": True, "gated_mlp": False}
+
+    def section(keys: dict[str, Any] | None) -> dict[str, Any] | None:
+        if keys is None or fused.get(keys["kind"]) == default.get(keys["kind"]):
+            return keys
+        return {**keys, "fused_weights": fused[keys["kind"]]}
+
+    return [replace(layer, mixer=section(layer.mixer), mlp=section(layer.mlp)) for layer in layers]
 
 
 def with_layers(layers: list[Layer], keys: Mapping[int, Mapping[str, Any]]) -> list[Layer]:

@@ -120,6 +120,9 @@ class GatedDeltaNet(MixerBlock):
     linear_value_head_dim: Whole = Field(ge=1)
     linear_conv_kernel_dim: Whole = Field(default=4, ge=1, description="tokens that the convolution sees, itself included")
     chunk_size: Whole = Field(default=64, ge=1, description="tokens of a chunk in the scan of a prompt")
+    fused_weights: bool = Field(
+        default=True, description="false: checkpoints have q, k and v apart from z, and b apart from a (Qwen3.5)"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> GatedDeltaNet:
@@ -143,15 +146,23 @@ class GatedDeltaNet(MixerBlock):
     def operators(self, site: BlockContext) -> Operators:
         """Projections in, convolution, scan, gated norm of each head, projection out."""
         heads, d_v, tokens = self.linear_num_value_heads, self.linear_value_head_dim, site.tokens
-        vector = site.precision.dtypes("norm")
+        vector, d_model = site.precision.dtypes("norm"), site.hidden_size
+        apart = not self.fused_weights
         operators: Operators = {
             "in_proj_qkvz": Gemm(
                 m=tokens,
                 n=self._convolved + self._values,
-                k=site.hidden_size,
+                k=d_model,
+                stored=((self._convolved, d_model), (self._values, d_model)) if apart else (),
                 dtypes=site.precision.dtypes("mixer/in_proj_qkvz"),
             ),
-            "in_proj_ba": Gemm(m=tokens, n=2 * heads, k=site.hidden_size, dtypes=site.precision.dtypes("mixer/in_proj_ba")),
+            "in_proj_ba": Gemm(
+                m=tokens,
+                n=2 * heads,
+                k=d_model,
+                stored=((heads, d_model),) * 2 if apart else (),
+                dtypes=site.precision.dtypes("mixer/in_proj_ba"),
+            ),
             "conv": causal_conv(site, self._convolved, self.linear_conv_kernel_dim),
         }
         for suffix, _, segment in per_segment(site):

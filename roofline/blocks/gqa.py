@@ -46,6 +46,9 @@ class GroupedQueryAttention(MixerBlock):
         default=None, ge=1, description="length of the chunks into which a sequence is cut; a query sees its own"
     )
     attention_k_eq_v: bool = Field(default=False, description="values are the keys' projection; the cache holds both")
+    fused_weights: bool = Field(
+        default=False, description="checkpoints have the projections of queries, keys and values as one matrix"
+    )
     causal: bool = Field(default=True, description="false: every token of a prompt sees all of it")
     kv_shared: bool = Field(
         default=False, description="keys and values are those of an earlier layer: no projections of them, no cache of its own"
@@ -238,6 +241,8 @@ class GroupedQueryAttention(MixerBlock):
 
     def _stored(self, d_model: Expr) -> tuple[Shape, ...]:
         """The projections as a checkpoint has them: queries, with gates of their number, keys, and values."""
+        if self.fused_weights:
+            return ((self._projected(), d_model),)
         n_q, n_kv, d_head = self.num_attention_heads, self.num_key_value_heads, self.head_dim
         gates = n_q * self._d_v if self.output_gate == "elementwise" else 0
         queries = ((n_q * d_head + gates if self.q_lora_rank is None else self.q_lora_rank, d_model),)

@@ -71,6 +71,7 @@ class GatedMlp(FeedForwardBlock):
     inner_norm: bool = Field(default=False, description="a norm before the last matrix (RMSNorm)")
     inner_norm_weight: bool = Field(default=True, description="false: that norm has no weight")
     inner_scales: bool = Field(default=False, description="a learned scale of each output of gate and up")
+    fused_weights: bool = Field(default=False, description="checkpoints have gate and up as one matrix")
 
     @property
     def shareable(self) -> bool:
@@ -81,10 +82,10 @@ class GatedMlp(FeedForwardBlock):
         """Gate and up together, activation, down."""
         d_ff, d_model = self.intermediate_size, site.hidden_size
         up, down = site.precision.dtypes("mlp/gate_up_proj"), site.precision.dtypes("mlp/down_proj")
-        two = ((d_ff, d_model),) * 2
+        stored = ((2 * d_ff, d_model),) if self.fused_weights else ((d_ff, d_model),) * 2
         vector = site.precision.dtypes("norm")
         operators: Operators = {
-            "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
+            "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=stored, dtypes=up),
         }
         if self.sparse_activation:
             # NB: mean, deviation and cut-off are 6 FLOP an element, a LayerNorm's without weight and bias. The products are not

@@ -92,6 +92,22 @@ def test_a_folder_as_modelopt_writes_it(tmp_path: Path) -> None:
     assert model.quantization[0].kv_cache_dtype == "fp8"
 
 
+def test_a_repository_in_nvfp4_with_a_cache_in_fp8(tmp_path: Path) -> None:
+    """The config.json of Qwen3 8B, and hf_quant_config.json of ModelOpt 0.35 beside it.
+
+    https://huggingface.co/nvidia/Qwen3-8B-NVFP4/tree/ccd10a893cbca613259517c3efe08e151ddf2b8e has 6,396,932,352 bytes in 1,227
+    tensors (its index, and the headers of its two files): they are the weights, and a `k_scale` and a `v_scale` in fp32 for
+    each of 36 layers, which are none.
+    """
+    config = {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
+        "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+    }  # fmt: skip
+    model = modelopt_folder(tmp_path, config, NVFP4)
+    assert sum(weights(model).values()) == 6_396_932_352 - 36 * 2 * 4
+    assert model.quantization[0].kv_cache_dtype == "fp8"
+
+
 _TINY = {
     "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "vocab_size": 320,

@@ -353,6 +353,18 @@ def _latent_experts(config: Config, names: ExpertKeys) -> Section:
     return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"]) * width, **limited)
 
 
+def dual_chunks(config: Config) -> None:
+    """Check `dual_chunk_attention_config` of Qwen's models for a million tokens: positions are counted by chunks, and each
+    query meets all keys before it as elsewhere.
+
+    Raises:
+        SpecError: it says more than sizes of chunks, such as a sparse attention.
+    """
+    given = config.raw("dual_chunk_attention_config", default={})
+    if not isinstance(given, dict) or not given.keys() <= {"chunk_size", "local_size", "original_max_position_embeddings"}:
+        config.refuse("dual_chunk_attention_config", "only chunk_size and local_size are known: keys may be left out")
+
+
 def kinds_of_mlp(config: Config, count: int) -> list[str]:
     """One of "dense" and "moe" for each of `count` layers: the first `first_k_dense_replace` are dense.
 

@@ -97,6 +97,15 @@ VARIANTS: dict[str, tuple[str, Config]] = {
             "mlp_layer_types": ["hash_moe", *["moe"] * 5],
         },
     ),
+    "v4 by shares of a head": (
+        "deepseek_v4",
+        {
+            "partial_rotary_factor": 0.25,
+            "qk_nope_head_dim": 24,
+            "rope_interleave": True,
+            "compress_rope_parameters": {"rope_type": "default", "rope_theta": 160000, "partial_rotary_factor": 0.25},
+        },
+    ),
     "glm-5.2 listed": ("glm_moe_dsa", {"indexer_types": ["full", "shared", "full", "shared"], "index_topk_freq": 4}),
 }
 

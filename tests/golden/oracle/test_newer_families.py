@@ -119,7 +119,10 @@ CHANGES: dict[str, tuple[Config, ...]] = {
         {"mlp_layer_types": ["sparse", "dense", "sparse", "dense", "sparse"]},
     ),
     "afmoe": ({"num_dense_layers": 2, "num_shared_experts": 1}, {"layer_types": [FULL, SLIDE] * 2 + [FULL]}),
-    "laguna": ({"gating": "per-element"}, BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["sparse"]}),
+    "laguna": (
+        {"gating": "per-element"}, BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["sparse"]},
+        {"gating": "per-head", "gating_types": ["per_head"] * 5, "decoder_sparse_step": 1, "mlp_only_layers": [0]},
+    ),
     "beam": ({"n_group": 2, "mlp_layer_types": ["sparse"] * 5}, {"layer_types": [FULL] * 5}, {"layer_types": [SLIDE] * 5}),
     "mellum": (BIASED, {"mlp_layer_types": ["dense", "sparse"] * 2 + ["dense"]}),
     "cohere2_moe": (

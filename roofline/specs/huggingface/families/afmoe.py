@@ -16,6 +16,7 @@ from roofline.specs.huggingface.layer_types import (
     layer_names,
     listed_blocks,
     sparse_after,
+    sparse_by_step,
     windows,
 )
 from roofline.specs.huggingface.sections import (
@@ -74,8 +75,12 @@ def laguna(config: Config) -> Draft:
     biased = config.flag("attention_bias", default=False)
     kinds = attention_kinds(config, count, (FULL, SLIDING), lambda index: FULL)
     blocks = listed_blocks(config, count, lambda: [DENSE] + [SPARSE] * (count - 1))
+    if config.whole("decoder_sparse_step", default=None) is not None and sparse_by_step(config, count) != blocks:
+        config.refuse("mlp_only_layers", "it and decoder_sparse_step say otherwise than mlp_layer_types which layers are dense")
     config.off("moe_apply_router_weight_on_input")
     gate = "headwise" if config.raw("gating", default=True) in (True, "per-head") else "elementwise"
+    spelled = "per_head" if gate == "headwise" else "per_element"
+    config.words("gating_types", count, (spelled,), default=None)
     if gate == "elementwise":
         config.off("attention_bias")  # the gate, which is projected with queries here, has none
     experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))

@@ -77,6 +77,10 @@ def _rotated(config: Config, head_dim: int) -> int:
     rotated = int(head_dim * share)
     if config.whole("qk_rope_head_dim", default=rotated) != rotated:
         config.needs(f"says {rotated} elements", "partial_rotary_factor", "qk_rope_head_dim")
+    config.only("qk_nope_head_dim", head_dim - rotated, "head_dim and partial_rotary_factor leave as many elements as they are")
+    compressed = config.raw("compress_rope_parameters", default={})
+    if not isinstance(compressed, dict) or compressed.get("partial_rotary_factor", share) != share:
+        config.refuse("compress_rope_parameters", "must be an object whose partial_rotary_factor is that of the config")
     return rotated
 
 

@@ -30,6 +30,7 @@ def dots1(config: Config) -> Draft:
     kinds = attention_kinds(config, count, (FULL, SLIDING), rule)
     config.harmless("max_window_layers", "use_sliding_window")
     blocks = sparse_after(config, count)
+    config.only("moe_layer_freq", 1, "every layer behind the dense ones has experts")
     experts, top_k = experts_of(config, ("n_routed_experts", "num_local_experts"))
     width = config.whole("moe_intermediate_size")
     sparse = moe(experts, top_k, width, shared_intermediate_size=width * config.whole("n_shared_experts"))

@@ -18,6 +18,7 @@ from roofline.specs.huggingface.layer_types import (
     switched_windows,
 )
 from roofline.specs.huggingface.sections import (
+    dual_chunks,
     experts_of,
     flat_notes,
     gated_mlp,
@@ -36,6 +37,7 @@ from roofline.specs.huggingface.sections import (
 def qwen2(config: Config) -> Draft:
     """Reads `qwen2` configs: Q, K and V always have biases, the output never: there is no key for it."""
     config.only("attention_bias", True, "Qwen2 has biases of Q, K and V whatever this says")
+    dual_chunks(config)
     n_q, n_kv, head_dim = heads(config)
     width, count = config.whole("intermediate_size"), layers_of(config)
     widths = switched_windows(config, count, sliding_from_layer(config))

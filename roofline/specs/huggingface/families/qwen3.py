@@ -21,7 +21,7 @@ from roofline.specs.huggingface.layer_types import (
     switched_windows,
     windows,
 )
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, model_keys, moe, mtp
+from roofline.specs.huggingface.sections import dual_chunks, experts_of, gated_mlp, gqa, heads, layers_of, model_keys, moe, mtp
 
 
 @family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))
@@ -76,6 +76,7 @@ def _attention(config: Config, widths: list[int | None]) -> list[Section]:
     biased = config.flag("attention_bias", default=False)
     config.off("qkv_bias")
     config.only("use_qk_norm", True, "this family has norms of queries and keys")
+    dual_chunks(config)
     return [
         gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, qk_norm="head", sliding_window=window) for window in widths
     ]

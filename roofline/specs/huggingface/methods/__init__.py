@@ -74,7 +74,7 @@ def plan(config: Mapping[str, Any], dtype: str) -> Plan:
             f"instead, AutoAWQ w_bit). Known: {', '.join(METHODS)}."
         )
         raise InputError(msg)
-    method: Method | None = METHODS.get(str(name).lower().replace("_", "-"))
+    method: Method | None = METHODS.get(str(name).lower().removeprefix("intel/").replace("_", "-"))
     if method is None:
         raise InputError(f"quantization_config: {UnknownNameError('quant_method', name, METHODS, list_all=True)}")
     keys = Keys(config)

@@ -123,26 +123,31 @@ class Keys:
             self.refuse(names[0], f"must be a list, not {value!r:.60}")
         return list(value)
 
-    def left(self, *names: str) -> Rule:
+    def left(self, *names: str, whole: bool = False) -> Rule:
         """A rule that leaves modules unquantised, whatever their role, by the patterns that a key lists.
+
+        Args:
+            names: of the key.
+            whole: whether a plain name is that of a module itself, see `any_of`.
 
         Raises:
             InputError: the key is no list, or an entry is no pattern.
         """
-        return self.named(None, self.listed(*names), names[0])
+        return self.named(None, self.listed(*names), names[0], whole=whole)
 
-    def named(self, scheme: Scheme | None, patterns: list[Any], name: str) -> Rule:
+    def named(self, scheme: Scheme | None, patterns: list[Any], name: str, *, whole: bool = False) -> Rule:
         """A rule that gives modules a scheme (None: unquantised), whatever their role.
 
         Args:
             scheme: of their weights.
             patterns: of module names, see `any_of`.
             name: of the key, for messages.
+            whole: whether a plain name is that of a module itself, see `any_of`.
 
         Raises:
             InputError: a pattern is no string, or no valid regular expression.
         """
-        return Rule(scheme, any_of(patterns, f"{self.place}.{self.spelling.get(name, name)}"), None)
+        return Rule(scheme, any_of(patterns, f"{self.place}.{self.spelling.get(name, name)}", whole=whole), None)
 
     def parts(self, name: str) -> dict[str, Keys]:
         """The objects inside an object, by name; empty where it is absent.
@@ -271,25 +276,37 @@ def method(name: str) -> Callable[[Callable[[Keys, str], Plan]], Method]:
 Match = Callable[[str], bool]
 
 # What may stand before `layers` in one naming of a language model and not in another.
-_WRAPPERS = frozenset({"model", "language_model", "text_model", "llm", "transformer", "decoder", "backbone"})
+_WRAPPERS = frozenset({"model", "language_model", "text_model", "llm", "thinker", "transformer", "decoder", "backbone"})
 # What stands behind the wrappers: the list of layers, and the matrices at both ends.
 _OUTERMOST = frozenset({"layers", "lm_head", "embed_tokens", "embeddings"})
 _NESTED = ("language_model.", "model.language_model.", "text_model.", "llm.")
 _NAMES_WRAPPER = re.compile(r"language_model|text_model|\bllm\b")
+# What engines call several products that they make in one, and the names of the parts in checkpoints.
+_FUSED = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "in_proj_qkvz": ("in_proj_qkv", "in_proj_z"),
+    "in_proj_ba": ("in_proj_b", "in_proj_a"),
+    "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
+    "fused_wqa_wkv": ("attn.wq_a", "attn.wkv"),  # not the compressor's wkv
+}
 _PLAIN = re.compile(r"[\w.-]+")
 _GLOB = re.compile(r"[\w.*?\[\]-]+")
 
 
-def any_of(patterns: Iterable[object], key: str) -> Match:
+def any_of(patterns: Iterable[object], key: str, *, whole: bool = False, of_fused: bool = True) -> Match:
     r"""A test of whether a module's name, or that of a module around it, matches one of the patterns.
 
     `re:...` is a regular expression from the start of the name (compressed-tensors); `*` and `?` are those of shells; a
     plain name is the whole name, its start, its end, or modules in the middle; anything else is a regular expression up
-    to the end of a module's name (transformers). A name with another wrapper than the model's own is the same module.
+    to the end of a module's name (transformers). A name with another wrapper than the model's own is the same module; one that
+    engines give to several products in one, such as `qkv_proj`, is that of each.
 
     Args:
         patterns: strings.
         key: where they are from, for messages.
+        whole: whether a plain name means the module of that name alone, not those inside it (compressed-tensors).
+        of_fused: whether a pattern of a module that engines fuse is also one of its parts.
 
     Raises:
         InputError: a pattern is no string, no valid regular expression, or excludes by the wrapper of the language model.
@@ -299,7 +316,10 @@ def any_of(patterns: Iterable[object], key: str) -> Match:
     (True, False, True)
     >>> matches("lm_head"), any_of([r"re:^model\.language_model\.layers\.\d+\.mlp\.down"], "")("model.layers.3.mlp.down_proj")
     (True, True)
+    >>> any_of(["layers.1.linear_attn"], "ignore", whole=True)("model.layers.1.linear_attn.out_proj")
+    False
     """
+    patterns = list(patterns)
     plain: set[str] = set()
     tests: list[Match] = []
     for pattern in patterns:
@@ -321,8 +341,25 @@ def any_of(patterns: Iterable[object], key: str) -> Match:
                     raise InputError(f"{key}: {pattern!r} is not understood: it may be about the language model as a whole")
                 tests.append(_wrapped(_compiled(expression, pattern, key)))
 
+    fused = [
+        _in_fused(any_of([pattern], key, whole=whole, of_fused=False), name)
+        for pattern in patterns
+        for name in _FUSED
+        if of_fused and isinstance(pattern, str) and name in pattern
+    ]
+
     def match(name: str) -> bool:
-        return _meant(name, plain) or any(test(name) for test in tests)
+        return (_unwrapped(name) in plain if whole else _meant(name, plain)) or any(test(name) for test in (*tests, *fused))
+
+    return match
+
+
+def _in_fused(matches: Match, fused: str) -> Match:
+    """A test of a part's name by that of the fused module."""
+
+    def match(name: str) -> bool:
+        around = name.rpartition(".")[0]
+        return any(name.endswith(f".{part}") for part in _FUSED[fused]) and matches(f"{around}.{fused}")
 
     return match
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.specs.huggingface.methods.base import AND_HEAD, OF_SCALES, Keys, Plan, Rule, kv_cache, method
+from roofline.specs.huggingface.methods.base import AND_HEAD, OF_SCALES, Keys, Match, Plan, Rule, kv_cache, method
 from roofline.specs.quantization.base import Scheme
 
 _CLASSES = {"Linear": AND_HEAD, "Embedding": frozenset({"embedding"})}
+_W123 = {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}
+_CLASS = re.compile(r"[A-Z][A-Za-z0-9]*")
 _DTYPES = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
 
@@ -29,19 +32,52 @@ def compressed_tensors(keys: Keys, dtype: str) -> Plan:
         if not all(isinstance(target, str) for target in targets):
             group.refuse("targets", f"must be a list of names, not {targets!r:.60}")
         group.done()
+        if (unknown := next((one for one in targets if one not in _CLASSES and _CLASS.fullmatch(one)), None)) is not None:
+            group.refuse("targets", f"the class of modules {unknown!r:.60} is not known; known: {', '.join(_CLASSES)}")
         if names := [target for target in targets if target not in _CLASSES]:
-            by_name.append(group.named(scheme, names, "targets"))
+            rule = group.named(scheme, names, "targets", whole=True)
+            by_name.append(replace(rule, matches=_with_names_of_engines(rule.matches)))
         by_class += [Rule(scheme, roles=_CLASSES[target]) for target in targets if target in _CLASSES]
     if not by_name and not by_class:
         keys.refuse("config_groups", "no group has targets")
-    left = keys.left("ignore")
+    left = keys.left("ignore", whole=True)
     sparsity = keys.part("sparsity_config")
     if sparsity is not None and sparsity.data:
         sparsity.choice("format", of=("dense",), default="dense")
         sparsity.done("ignore", "targets", "registry_requires_subclass", "global_sparsity", "sparsity_structure")
+    _refuse_online_transforms(keys)
     kv = kv_cache(keys)
-    keys.done("quantization_status", "global_compression_ratio", "version", "run_compressed", "dequantize")
+    # NB: what DeepSeek-V4 says of the experts of its own checkpoint is not of this one, whose groups say it.
+    keys.done("quantization_status", "global_compression_ratio", "version", "run_compressed", "dequantize", "expert_dtype")
     return Plan((left, *by_name, *by_class), kv)
+
+
+def _with_names_of_engines(matches: Match) -> Match:
+    """A test that also takes experts of DeepSeek-V4 (`ffn.experts.0.w1`) by what vLLM calls them: gate_proj and so on."""
+
+    def match(name: str) -> bool:
+        before, _, last = name.rpartition(".")
+        other = _W123.get(last) if ".ffn." in before else None
+        return matches(name) or (other is not None and matches(f"{before}.{other}"))
+
+    return match
+
+
+def _refuse_online_transforms(keys: Keys) -> None:
+    """Refuse rotations of activations (`transform_config`); those of weights are part of what is stored, of the same size.
+
+    Source: https://github.com/vllm-project/compressed-tensors, transform/transform_args.py (TransformLocation).
+    """
+    config = keys.part("transform_config")
+    if config is None:
+        return
+    for transform in config.parts("config_groups").values():
+        for place in transform.listed("apply"):
+            location = place.get("location") if isinstance(place, dict) else None
+            if location not in ("weight_input", "weight_output"):
+                transform.refuse("apply", f"location {location!r:.60} is not known; known: weight_input, weight_output")
+        transform.done("type", "head_dim", "block_size", "precision", "randomize", "requires_grad")
+    config.done()
 
 
 @dataclass(frozen=True, slots=True)

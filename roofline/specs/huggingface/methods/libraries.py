@@ -8,6 +8,9 @@ from roofline.specs.huggingface.methods.base import AND_HEAD, LAYERS, Keys, Plan
 from roofline.specs.huggingface.methods.transformers import HARMLESS
 from roofline.specs.quantization.base import Scheme
 
+_PACKED_AS_GPTQ = (
+    "auto_round:auto_gptq", "auto_round:gptqmodel", "auto_round:gptq:exllamav2", "auto_round:exllamav2",
+)  # fmt: skip
 _EVERYTHING = AND_HEAD | {"embedding", "router"}
 
 
@@ -18,11 +21,7 @@ def auto_round(keys: Keys, dtype: str) -> Plan:
     Source: https://github.com/intel/auto-round, auto_round_extension/torch/qlinear_torch.py and export/export_to_autoround.
     """
     del dtype
-    packing = keys.choice(
-        "packing_format",
-        of=("auto_round:auto_gptq", "auto_round:gptqmodel", "auto_round:auto_awq"),
-        default="auto_round:auto_gptq",
-    )
+    packing = keys.choice("packing_format", "backend", of=(*_PACKED_AS_GPTQ, "auto_round:auto_awq"), default=_PACKED_AS_GPTQ[0])
     keys.choice("data_type", of=("int",), default="int")
 
     def scheme(bits: Any, size: Any) -> Scheme | None:

@@ -16,7 +16,7 @@ HARMLESS = (
     # what AutoRound adds: how it was tuned
     "autoround_version", "data_type", "iters", "lr", "minmax_lr", "nsamples", "seqlen", "amp", "scale_dtype",
     "gradient_accumulate_steps", "enable_minmax_tuning", "enable_norm_bias_tuning", "enable_quanted_input", "train_bs",
-    "low_gpu_mem_usage",
+    "low_gpu_mem_usage", "model_free", "quant_block_list",
     "to_quant_block_names",
 )  # fmt: skip
 
@@ -25,7 +25,10 @@ HARMLESS = (
 def gptq(keys: Keys, dtype: str) -> Plan:
     """The plan of GPTQConfig (transformers) and QuantizeConfig (GPTQModel), with rules by module names in `dynamic`."""
     del dtype
-    keys.choice("checkpoint_format", "format", of=("gptq", "gptq_v2"), default="gptq")
+    for name in ("checkpoint_format", "format"):
+        keys.choice(name, of=("gptq", "gptq_v2"), default="gptq")
+    keys.choice("method", of=("gptq",), default="gptq")
+    keys.choice("pack_dtype", of=("int32", "torch.int32"), default="int32")
     keys.choice("is_marlin_format", of=(False,), default=False)
     plain = {"bits": keys.get("bits", default=4), "group_size": keys.get("group_size", default=128)}
     scheme = keys.make("gptq", **plain)
@@ -56,7 +59,9 @@ def awq(keys: Keys, dtype: str) -> Plan:
     NB: zero points are stored whether they are used or not.
     """
     del dtype
-    keys.choice("version", "format", of=("gemm", "exllama", "ipex"), default="gemm")
+    for name in ("version", "format", "checkpoint_format"):
+        keys.choice(name, of=("gemm", "exllama", "ipex"), default="gemm")
+    keys.choice("method", of=("awq",), default="awq")
     scheme = keys.make(
         "awq", bits=keys.get("bits", "w_bit", default=4), group_size=keys.get("group_size", "q_group_size", default=128)
     )
@@ -171,6 +176,7 @@ def modelopt(keys: Keys, dtype: str) -> Plan:
             by_scheme.setdefault(_scheme(layer, layer.choice("quant_algo", of=_ALGORITHMS)), []).append(name)
             layer.done()
         rules = [keys.named(scheme, names, "quantized_layers") for scheme, names in by_scheme.items()]
+        keys.choice("group_size", of=(16,), default=16)  # of layers in NVFP4, which say it again
     elif groups:
         rules = [_group(group) for group in groups.values()]
     else:

@@ -9,8 +9,12 @@ import pytest
 
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
+from roofline.blocks.precision import resolve_precision
 from roofline.errors import SpecError
+from roofline.graph.build import CANONICAL, build
+from roofline.predict.memory import weights_by_path
 from roofline.predict.parameters import count_parameters
+from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json
 from roofline.specs.huggingface.read import Origin
 
@@ -23,6 +27,13 @@ def model(config: Config) -> Model:
 
 def total(config: Config) -> int:
     return count_parameters(model(config)).total
+
+
+def stored(config: Config) -> float:
+    """Bytes of the weights."""
+    found = model(config)
+    precision, _ = resolve_precision(found, Deployment(), {"bf16", "fp16", "fp8", "fp4"})
+    return sum(weights_by_path(build(found, Deployment(), precision, CANONICAL)).values())
 
 
 def without(config: Config, *names: str) -> Config:
@@ -411,3 +422,70 @@ def test_hunyuan_lists() -> None:
 def test_families_that_are_not_understood(model_type: str, why: str) -> None:
     """Refused with the reason, not read as what they resemble."""
     assert why in refused({**BARE, "model_type": model_type})
+
+
+def test_scales_of_a_mixer_whose_projections_are_two() -> None:
+    """Qwen3.5 has z apart from q, k and v, which Qwen3-Next has not: six matrices a layer, each with two scales in NVFP4."""
+    config = {
+        **without(QWEN2, "use_sliding_window", "sliding_window", "max_window_layers"), "model_type": "qwen3_5_text",
+        "head_dim": 16,
+        "layer_types": ["linear_attention"] * 4, "linear_num_key_heads": 8, "linear_num_value_heads": 8,
+        "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4, "partial_rotary_factor": 0.25,
+    }  # fmt: skip
+    quantized = {"quant_algo": "NVFP4", "quant_method": "modelopt", "ignore": ["lm_head", "*in_proj_b*", "*in_proj_a"]}
+    packed = 4 * 64 * 64 + 64 * 64 + 3 * 64 * 96  # q, k, v and z, the output, the feed-forward block
+    saved = 4 * (2 * packed - packed // 2 - packed // 16 - 8 * 6)
+    assert stored(config) - stored({**config, "quantization_config": quantized}) == saved
+
+
+def test_laguna_says_twice_which_layers_are_dense() -> None:
+    """Its published configs have Qwen's keys beside `mlp_layer_types`, and `gating_types` beside `gating`: both must agree."""
+    laguna = {
+        **QWEN3_MOE, "model_type": "laguna", "shared_expert_intermediate_size": 16, "layer_types": ["full_attention"] * 4,
+        "mlp_layer_types": ["dense", *["sparse"] * 3], "mlp_only_layers": [0], "gating": "per-head",
+        "gating_types": ["per_head"] * 4,
+    }  # fmt: skip
+    assert total(laguna) == total(without(laguna, "mlp_only_layers", "decoder_sparse_step", "gating_types"))
+    assert "mlp_only_layers: it and decoder_sparse_step say otherwise" in refused({**laguna, "mlp_only_layers": [1]})
+    assert "gating_types[1]" in refused({**laguna, "gating_types": ["per_head", *["per_element"] * 3]})
+
+
+@pytest.mark.parametrize(
+    ("config", "matrices", "inputs"),
+    [
+        # qkv_proj, o_proj, gate_up_proj, down_proj
+        ({**QWEN2, "model_type": "phi3"}, 4, 3 * 64 + 96),
+        ({**QWEN2, "model_type": "llama"}, 7, 6 * 64 + 96),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
+)
+def test_scales_of_matrices_that_are_stored_as_one(config: Config, matrices: int, inputs: int) -> None:
+    """NVFP4 has two scales in fp32 for each matrix, and GPTQ a number of four bytes for each input of each matrix."""
+    config = {**without(config, "use_sliding_window", "max_window_layers"), "sliding_window": None}
+    plain = total(config) - 2 * 100 * 64 - (2 * 4 + 1) * 64
+    names = {"quant_algo": "NVFP4", "quant_method": "modelopt", "ignore": ["lm_head"]}
+    rest = 2 * (2 * 100 * 64 + (2 * 4 + 1) * 64)
+    assert stored({**config, "quantization_config": names}) == plain // 2 + plain // 16 + 4 * matrices * 8 + rest
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 16}
+    groups = plain // 16
+    assert stored({**config, "quantization_config": gptq}) == plain // 2 + groups * 2 + groups // 2 + 4 * inputs * 4 + rest
+
+
+def test_positions_by_chunks() -> None:
+    """Qwen2.5-7B-Instruct-1M: each query meets all keys; a sparse attention beside them is refused."""
+    chunks = {"chunk_size": 262144, "local_size": 8192, "original_max_position_embeddings": 262144}
+    for config in (QWEN2, QWEN3, QWEN3_MOE):
+        assert total({**config, "dual_chunk_attention_config": chunks}) == total(config)
+    sparse = {**chunks, "sparse_attention_config": {"0": {}}}
+    assert "dual_chunk_attention_config" in refused({**QWEN2, "dual_chunk_attention_config": sparse})
+
+
+def test_dots_has_experts_in_every_layer_behind_the_dense_ones() -> None:
+    """`moe_layer_freq` says nothing else."""
+    dots = {
+        **without(QWEN2, "use_sliding_window", "sliding_window", "max_window_layers"), "model_type": "dots1",
+        "first_k_dense_replace": 1, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+    }  # fmt: skip
+    assert total({**dots, "moe_layer_freq": 1}) == total(dots)
+    assert "moe_layer_freq: 2 is not understood" in refused({**dots, "moe_layer_freq": 2})

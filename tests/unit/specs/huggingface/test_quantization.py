@@ -58,6 +58,13 @@ def _compressed(form: str, weights: dict[str, Any], inputs: dict[str, Any] | Non
     return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}, "ignore": ignore, **more}
 
 
+def _rotated(*locations: str) -> dict[str, Any]:
+    """A `transform_config` that rotates by a Hadamard matrix at some places."""
+    apply = [{"location": one, "targets": ["re:.*o_proj$"], "ignore": [], "inverse": False} for one in locations]
+    matrix = {"type": "hadamard", "apply": apply, "head_dim": 128, "precision": "torch.float64"}
+    return {"config_groups": {"R1": {**matrix, "randomize": False, "requires_grad": False}}}
+
+
 CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "fp8": ({"quant_method": "fp8", "activation_scheme": "dynamic"}, [_LINEAR]),
     "fp8 static": (
@@ -94,6 +101,22 @@ CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "gptq": (
         {"quant_method": "gptq", "bits": 8, "group_size": -1, "desc_act": False, "sym": True, "checkpoint_format": "gptq"},
         [{"name": "gptq", "roles": ["linear"], "bits": 8, "group_size": -1}],
+    ),
+    "gptq as GPTQModel writes it": (
+        {
+            "quant_method": "gptq",
+            "method": "gptq",
+            "bits": 4,
+            "group_size": 128,
+            "desc_act": False,
+            "sym": True,
+            "lm_head": False,
+            "format": "gptq",
+            "checkpoint_format": "gptq",
+            "pack_dtype": "int32",
+            "meta": {"quantizer": ["gptqmodel:5.7.0"], "damp_percent": 0.05},
+        },
+        [{"name": "gptq", "roles": ["linear"]}],
     ),
     "gptq with head": (
         {"quant_method": "gptq", "bits": 4, "group_size": 128, "lm_head": True},
@@ -193,6 +216,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         {
             "quant_method": "modelopt",
             "quant_algo": "MIXED_PRECISION",
+            "group_size": 16,
             "quantized_layers": {
                 **{f"model.layers.{layer}.self_attn.{name}_proj": {"quant_algo": "FP8"} for layer in (0, 1) for name in "qkvo"},
                 **{
@@ -268,6 +292,42 @@ def test_a_name_is_no_part_of_a_word() -> None:
     found = read({"quant_method": "fp8", "modules_to_not_convert": ["gate", "model.vision_tower.layers.0"]}, experts())
     assert found.plain() == [{"name": "fp8"}]
     assert found.unquantized == ()
+
+
+def test_a_plain_name_of_compressed_tensors_is_one_module() -> None:
+    """Its library compares whole names; transformers takes the modules inside one too.
+
+    https://github.com/vllm-project/compressed-tensors, utils/match.py. Qwen3.6-27B in W4A16 as published lists `linear_attn`,
+    `linear_attn.in_proj_a` and `linear_attn.in_proj_b`, and has packed `linear_attn.in_proj_qkv`, `in_proj_z` and `out_proj`.
+    """
+    left = ["lm_head", "model.layers.0.self_attn", "model.language_model.layers.1.mlp.down_proj"]
+    found = read(_compressed("pack-quantized", _INT4, ignore=left), dense())
+    assert found.unquantized == ((1, ("mlp/down_proj",)),)
+    found = read({"quant_method": "fp8", "modules_to_not_convert": left}, dense())
+    assert found.unquantized == ((0, ("attention",)), (1, ("mlp/down_proj",)))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["model.layers.0.self_attn.qkv_proj", "model.layers.0*qkv_proj", r"re:.*layers\.0\..*qkv_proj$"]
+)
+def test_a_fused_module_is_its_parts(pattern: str) -> None:
+    """A name that vLLM gives to several products in one, as some checkpoints list it: q_proj, k_proj and v_proj, not o_proj."""
+    found = read({"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head", pattern]}, dense())
+    assert found.unquantized == ((0, ("attention/qkv_proj",)),)
+
+
+@pytest.mark.parametrize("backend", ["auto_round:exllamav2", "auto_round:gptq:exllamav2", "auto_round:auto_awq"])
+def test_auto_round_of_2024(backend: str) -> None:
+    """OPEA's checkpoints: the method by its maker's name too, and the layout as `backend`."""
+    old = {"quant_method": "intel/auto-round", "backend": backend, "bits": 4, "group_size": 128, "sym": True, "iters": 1000}
+    new = "auto_round:auto_awq" if "awq" in backend else "auto_round:auto_gptq"
+    assert read(old, dense()) == read({"quant_method": "auto-round", "packing_format": new, "bits": 4}, dense())
+
+
+def test_rotated_weights() -> None:
+    """SpinQuant's rotations of weights are merged into them (poolside/Laguna-XS.2-FP8): nothing else is stored."""
+    config = _compressed("pack-quantized", _INT4, transform_config=_rotated("weight_output", "weight_input"))
+    assert read(config, dense()) == read(_compressed("pack-quantized", _INT4), dense())
 
 
 def test_part_of_a_role() -> None:
@@ -461,7 +521,15 @@ def test_not_quantised() -> None:
             "int weights of 4 bits by tensor.*are not known",
         ),
         (_compressed("pack-quantized", {**_INT4, "rotation": "hadamard"}), "unknown key 'rotation'"),
-        (_compressed("pack-quantized", _INT4, transform_config={"R1": {}}), "unknown key 'transform_config'"),
+        (_compressed("pack-quantized", _INT4, transform_config={"R1": {"type": "hadamard"}}), "transform_config.*'R1'"),
+        (
+            _compressed("pack-quantized", _INT4, transform_config=_rotated("weight_output", "input")),
+            "location 'input' is not known",
+        ),
+        (
+            {**_compressed("pack-quantized", _INT4), "config_groups": {"g": {"targets": ["Conv1d"], "weights": _INT4}}},
+            "the class of modules 'Conv1d' is not known; known: Linear",
+        ),
         (
             _compressed("pack-quantized", _INT4, sparsity_config={"format": "sparse-24-bitmask"}),
             "sparse-24-bitmask.*is not known",

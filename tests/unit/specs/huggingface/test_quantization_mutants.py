@@ -59,7 +59,7 @@ NO_EFFECT: dict[str, str] = {
     **dict.fromkeys(("sym", "zero_point"), "GPTQ and AWQ store zero points of either kind"),
     "desc_act": "GPTQ stores the order of groups in either case",
     **dict.fromkeys(("activation_scale_ub", "llm_int8_threshold"), "a limit of values"),
-    **dict.fromkeys(("producer", "name", "version", "autoround_version"), "who wrote it"),
+    **dict.fromkeys(("producer", "name", "version", "autoround_version", "meta"), "who wrote it, and how"),
     **dict.fromkeys(("calibration", "rows", "optimize", "block_name_to_quantize"), "how values were found"),
     **dict.fromkeys(("preserve_zero", "zero_point_domain", "inner_k_tiles"), "a scale and a zero point are stored in any case"),
     "use_hqq": "how values were found",
@@ -69,7 +69,7 @@ NO_EFFECT: dict[str, str] = {
 # Keys that have a default, which is what the library takes where they are absent.
 DEFAULTS = frozenset({
     "_data", "activation_scheme", "actorder", "axis", "bits", "w_bit", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant",
-    "channel_wise", "checkpoint_format", "config_groups",
+    "channel_wise", "checkpoint_format", "config_groups", "format", "method", "pack_dtype",
     "data_type", "dynamic", "exclude", "exclude_modules", "expert_dtype", "export", "fmt",
     "granularity", "group_size", "head_bits", "ignore", "ignored_layers", "in_group_size", "input_activations", "input_tensors",
     "is_dynamic", "kv_cache_quant_algo", "kv_cache_scheme", "layer_quant_config", "layout",
