@@ -127,7 +127,7 @@ class PrefixCache:
         return last, num_taken
 
     def extend(self, content: Content, node: Node | None, until: int) -> Node | None:
-        """Register blocks of a running request, up to block `until`, that nobody has cached yet.
+        """Register blocks of a running request, up to block `until`, that are not cached yet.
 
         Where another request has cached the same meanwhile, the rest stays unregistered.
 
@@ -161,7 +161,7 @@ class PrefixCache:
         """Free the blocks of a request that leaves. Full ones stay cached where it has a content.
 
         Args:
-            content: of the request; None: nobody will ask for its blocks.
+            content: of the request; None: no other request will look for its blocks.
             node: the last node that it uses; None: none.
             num_blocks: blocks that it has.
             num_full: the first of them, which are full.

@@ -69,7 +69,7 @@ class _Session:
     Args:
         number: of the conversation.
         class_index: its class.
-        client: who holds it; -1: nobody.
+        client: of the closed loop that holds it; -1: none.
         turns: that are left.
         tokens: of the next prompt, before its new message.
         system: text and tokens of its system prompt; None: none.

@@ -229,66 +229,68 @@ def _hashes(cells: _Cells, columns: dict[str, Array], bad: dict[int, str]) -> li
     """The blocks of the valid prompts; adds the conversations of those to `columns`, by number, and broken rows to `bad`."""
     import numpy as np
 
-    texts = cells.texts.get(HASHES.name)
-    blocks: list[tuple[int, ...]] = []
-    valid = [index for index in range(len(cells.lines)) if index not in bad]
-    lost = set()
-    for place, index in enumerate(valid if texts is not None else ()):
-        prompt = int(columns[PROMPT.name][place])
-        try:
-            numbers = tuple(map(int, texts[index].strip().strip("[]").replace(",", " ").split()))
-        except ValueError:
-            numbers = (-1,)
-        if min(numbers, default=0) < 0:
-            bad[index] = f"{HASHES.name} must be whole numbers apart by spaces, not {clean(texts[index])[:40]!r}"
-        elif len(numbers) != -(-prompt // HASHED):
-            needed = -(-prompt // HASHED)
-            bad[index] = (
-                f"{HASHES.name} has {len(numbers)} blocks of {HASHED} tokens; a prompt of {prompt:,} tokens has {needed}"
-            )
-        else:
-            blocks.append(numbers)
-            continue
-        lost.add(place)
-    if lost:
-        kept = [place for place in range(len(valid)) if place not in lost]
-        for name, column in columns.items():
-            columns[name] = column[kept]
-        valid = [valid[place] for place in kept]
+    rows = [index for index in range(len(cells.lines)) if index not in bad]
+    hashes: list[tuple[int, ...]] | None = None
+    if (texts := cells.texts.get(HASHES.name)) is not None:
+        hashes, valid = [], []
+        for place, index in enumerate(rows):
+            try:
+                hashes.append(_block_ids(texts[index], int(columns[PROMPT.name][place])))
+                valid.append(place)
+            except ValueError as error:
+                bad[index] = str(error)
+        if len(valid) < len(rows):
+            columns.update({name: column[valid] for name, column in columns.items()})
+            rows = [rows[place] for place in valid]
     if (names := cells.texts.get(SESSION.name)) is not None:
-        numbers_of: dict[str, int] = {}
-        columns[SESSION.name] = np.array(
-            [numbers_of.setdefault(names[index].strip(), len(numbers_of)) if names[index].strip() else -1 for index in valid],
-            dtype=np.int64,
-        )
-    return None if texts is None else blocks
+        ids: dict[str, int] = {}
+        sessions = [ids.setdefault(name, len(ids)) if (name := names[index].strip()) else -1 for index in rows]
+        columns[SESSION.name] = np.array(sessions, dtype=np.int64)
+    return hashes
+
+
+def _block_ids(text: str, prompt: int) -> tuple[int, ...]:
+    """The blocks of a prompt of `prompt` tokens; a `ValueError` says what is wrong with the cell."""
+    try:
+        blocks = tuple(map(int, text.strip().strip("[]").replace(",", " ").split()))
+    except ValueError:
+        blocks = (-1,)
+    if min(blocks, default=0) < 0:
+        raise ValueError(f"{HASHES.name} must be whole numbers apart by spaces, not {clean(text)[:40]!r}")
+    if len(blocks) != (needed := -(-prompt // HASHED)):
+        why = f"has {len(blocks)} blocks of {HASHED} tokens; a prompt of {prompt:,} tokens has {needed}"
+        raise ValueError(f"{HASHES.name} {why}")
+    return blocks
+
+
+_MOONCAKE = {"timestamp": ARRIVED.name, "input_length": PROMPT.name, "output_length": OUTPUT.name}
 
 
 def _mooncake(path: Path) -> _Cells:
     """The cells of JSON lines as Mooncake's traces have them; times are milliseconds."""
     raw = read_bytes(path)
-    names = {"timestamp": ARRIVED.name, "input_length": PROMPT.name, "output_length": OUTPUT.name}
-    values: dict[str, list[str]] = {name: [] for name in names.values()}
-    lines, hashes, broken = [], [], {}
+    values: dict[str, list[str]] = {name: [] for name in (*_MOONCAKE.values(), HASHES.name)}
+    lines: list[int] = []
+    broken: dict[int, str] = {}
     for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
         if not line.strip():
             continue
-        lines.append(number)
+        row = dict.fromkeys(values, "")
         try:
-            row = json.loads(line)
-            found = {column: row[name] for name, column in names.items()}
-            found[ARRIVED.name] = float(found[ARRIVED.name]) / 1e3
-            blocks = row.get("hash_ids", ())
-            hashes.append(" ".join(map(str, blocks)))
+            entry = json.loads(line)
+            row = {column: str(entry[name]) for name, column in _MOONCAKE.items()}
+            row[ARRIVED.name] = str(float(entry["timestamp"]) / 1e3)
+            row[HASHES.name] = " ".join(map(str, entry.get("hash_ids", ())))
         except (ValueError, TypeError, KeyError, AttributeError):
-            broken[len(lines) - 1] = "must be an object with timestamp (milliseconds), input_length, output_length, hash_ids"
-            found = dict.fromkeys(names.values(), "")
-            hashes.append("")
-        for name, value in found.items():
-            values[name].append(str(value))
-    texts = {HASHES.name: hashes} if any(hashes) else {}
+            broken[len(lines)] = "must be an object with timestamp (milliseconds), input_length, output_length, hash_ids"
+            row = dict.fromkeys(values, "")
+        lines.append(number)
+        for name, value in row.items():
+            values[name].append(value)
+    if not any(values[HASHES.name]):
+        del values[HASHES.name]
     notes = ("timestamps are milliseconds, as in Mooncake's traces",)
-    return _Cells(path, hashlib.sha256(raw).hexdigest(), values, texts, lines, broken, notes)
+    return _Cells(path, hashlib.sha256(raw).hexdigest(), *_numbers_and_texts(values), lines, broken, notes)
 
 
 def _csv(path: Path) -> _Cells:
@@ -302,7 +304,7 @@ def _csv(path: Path) -> _Cells:
         rows = [row if len(row) == width else [""] * width for row in rows]
     columns = list(zip(*rows, strict=True))
     cells = {name: columns[index] if columns else () for name, index in indices.items()}
-    return _Cells(path, table.sha256, *_apart(cells), lines, broken, notes)
+    return _Cells(path, table.sha256, *_numbers_and_texts(cells), lines, broken, notes)
 
 
 def _wrong_width(cells: int, width: int) -> str:
@@ -324,10 +326,10 @@ def _parquet(path: Path) -> _Cells:
     indices, notes = _locate(path, list(table.column_names), None)
     cells = {name: ["" if cell is None else str(cell) for cell in table.column(i).to_pylist()] for name, i in indices.items()}
     digest = hashlib.sha256(raw).hexdigest()
-    return _Cells(path, digest, *_apart(cells), list(range(1, table.num_rows + 1)), {}, notes, unit="row")
+    return _Cells(path, digest, *_numbers_and_texts(cells), list(range(1, table.num_rows + 1)), {}, notes, unit="row")
 
 
-def _apart(cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _numbers_and_texts(cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Cells of numbers, and of texts, by column."""
     texts = {column.name: cells.pop(column.name) for column in _TEXTS if column.name in cells}
     return cells, texts

@@ -56,10 +56,9 @@ def test_a_prompt_is_found_in_the_step_that_computes_it() -> None:
 
 
 def test_the_cache_that_was_taken_is_computed_again() -> None:
-    """Eight blocks. A leaves four, the last not full; B (nothing in common, 25 tokens: 7 blocks) takes the four fresh ones, and
-    three of A's from its end.
+    """Eight blocks. A leaves four, the last not full; B (25 tokens: 7 blocks) takes the fresh ones, and three of A's.
 
-    A's first block is left: C finds four tokens. Where B takes an eighth for its second token, nothing.
+    They go from A's end: its first block is left, and C finds four tokens; none where B takes an eighth for its second token.
     """
     requests = [
         Request(0, 0.0, 14, 1, content=after(0)), Request(1, 10.0, 25, 1), Request(2, 30.0, 14, 1, content=after(2)),
@@ -134,7 +133,7 @@ def test_hashed_traces(tmp_path: Path) -> None:
 
 
 def test_traces_of_conversations(tmp_path: Path) -> None:
-    """The second row goes on with the first (100 and 10 tokens); the third is too short: it begins anew. The fourth has none."""
+    """The second row goes on with the first (100 and 10 tokens); the third is too short, and begins anew."""
     path = tmp_path / "trace.csv"
     path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens,session_id\n0,100,10,a\n5,130,10,a\n6,90,10,a\n7,90,10,\n")
     contents = [request.content for request in asked(trace=path).open_requests((0,))]
