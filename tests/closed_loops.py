@@ -175,7 +175,7 @@ def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> Se
     limits = {"max_num_seqs": 1024, "max_num_batched_tokens": setup.budget, "max_model_len": _LONGEST}
     request = resolve_replica(model, hardware, {**dict(options), **limits, "kv_cache_dtype": setup.kv_cache_dtype})
     return resolve_server(
-        fitted(request, steps), scheduler=setup.scheduler, preemption=None, basis="estimate", replicas=None, balancer=None,
+        fitted(request, steps), scheduler=setup.scheduler, preemption=None, basis="estimate", replicas=None, router=None,
         stepwise=False, notes=[], attention_dp_balance=setup.balanced,
     )  # fmt: skip
 

@@ -6,16 +6,18 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.router import ROUTERS, closed_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
+from roofline.serving.simulation.workload import Workload
 
 Event = tuple[Any, ...]
 MakeWatch = Callable[[Replica], Callable[[Event], None]]
@@ -118,6 +120,43 @@ class Served:
         return [event for at, event in self.events if at == replica and (not kinds or event[0] in kinds)]
 
 
+class InTurn:
+    """Requests of clients: each sends the next when its last has ended, `think` seconds later."""
+
+    def __init__(self, requests: Sequence[Request], starts: Sequence[float], think: float = 0.0) -> None:
+        self._left, self._think = list(reversed(requests)), think
+        self._pending = sorted((time, client) for client, time in enumerate(starts))
+
+    def next_time(self) -> float:
+        """Return when the next request arrives, in seconds."""
+        return self._pending[0][0] if self._pending else math.inf
+
+    def pop(self) -> Request | None:
+        """Return the next request of whoever is next."""
+        time, client = heappop(self._pending)
+        if not self._left:
+            return None
+        request = self._left.pop()
+        request.arrival_time = request.seen_time = time
+        request.client = client
+        return request
+
+    def ended(self, request: Request, time: float) -> None:
+        """Note that a request has ended, in seconds."""
+        heappush(self._pending, (time + self._think, request.client))
+
+
+def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
+    """The requests of clients or conversations in the order in which they arrive at a server that takes no time."""
+    source, requests = workload.dependent_requests(seed), []
+    while (time := source.next_time()) < math.inf:
+        if (request := source.pop()) is not None:
+            request.first_token_time = time
+            source.ended(request, time)
+            requests.append(request)
+    return requests
+
+
 def serve(
     name: str, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
@@ -150,8 +189,7 @@ def serve(
 
     route = ROUTERS[router].route(served.replicas)
     if clients:
-        lengths = iter([(request.num_prompt_tokens, request.max_tokens, request.class_index) for request in requests])
-        closed_loop(lengths, clients, served.replicas, route, refuse, log, think=think)
+        dependent_loop(InTurn(requests, clients, think), served.replicas, route, refuse, log)
     else:
         open_loop(requests, served.replicas, route, refuse)
     return served

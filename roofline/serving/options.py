@@ -139,6 +139,17 @@ class RequestOptions(TypedDict, total=False):
         ),
     ]
     requests: Annotated[Count, _count("Maximum number of requests.", "all in the trace; 10,000 without one")]
+    system_prompt: Annotated[
+        Count, _count("Number of tokens before each prompt (or conversation) that requests share.", metavar="TOKENS")
+    ]
+    system_prompts: Annotated[Count, _count("Number of different system prompts.", "1")]
+    turns: Annotated[
+        Count, _text("Turns per conversation; --input-len has the new tokens of each, --rate counts turns.", "DIST", "1")
+    ]
+    think: Annotated[
+        Quantity,
+        _text('Pause before each later turn, such as "10 s", "exponential:10 s" or "lognormal:10 s:5 s".', "TIME", "0"),
+    ]
     until: Annotated[
         Quantity, _text('Stop arrivals after this time, such as "10 min"; requests in flight are completed.', "TIME")
     ]
@@ -150,7 +161,16 @@ class ServerOptions(TypedDict, total=False):
     """The simulated server."""
 
     replicas: Annotated[Count, _count("Number of replicas of the deployment.", "1", common=True)]
-    balancer: Annotated[Text, _text("Load balancing between replicas: round-robin or least-loaded.", "NAME", "round-robin")]
+    router: Annotated[
+        Text,
+        _text(
+            "Load balancing between replicas: round-robin, least-loaded, least-tokens, power-of-two, prefix-aware or "
+            "session-sticky.",
+            "NAME",
+            "round-robin",
+            aliases=("balancer",),
+        ),
+    ]
     attention_dp_balance: Annotated[
         Flag, _flag("Delay prefills until every data-parallel rank can start one, for at most 50 steps.")
     ]
@@ -230,7 +250,9 @@ SIMULATE = {
 }  # fmt: skip
 """Options of `simulate` besides those of the deployment."""
 PREFIX_CACHING = replace(
-    OPTIONS["enable_prefix_caching"], help="Let a preempted request reuse those of its KV cache blocks that are still cached."
+    OPTIONS["enable_prefix_caching"],
+    help="Keep KV cache blocks until they are needed, for requests with the same prefix and for preempted requests. "
+    "Default: where prompts share tokens.",
 )
 """The option of `simulate` and `replay`, where it has an effect."""
 REPLAY = {

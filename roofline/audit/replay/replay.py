@@ -250,9 +250,9 @@ class Replayer:
             options |= card.options()
         request = resolve_replica(self.model, self.hardware, options)
         return resolve_server(
-            request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=None, balancer=None, stepwise=False,
+            request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=None, router=None, stepwise=False,
             notes=notes, num_gpu_blocks_override=self.num_blocks,
-            enable_prefix_caching=bool(options.get("enable_prefix_caching")),
+            enable_prefix_caching=options.get("enable_prefix_caching"),
         )  # fmt: skip
 
     def result(self, num_fit: int | None) -> Replay:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__
 from roofline.formatting import ABSENT, about, about_number, about_range, number, percent, plural, seconds
@@ -65,11 +67,25 @@ def workload(result: Simulation) -> list[str]:
     limits = [] if one is None else [(name, one[f"{name.lower()}_s"]) for name in ("TTFT", "TPOT")]
     if objectives := [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]:
         parts.append(f"SLO {', '.join(objectives)}")
+    parts += _conversation(one) if one is not None and one["conversation"] else []
     if one is not None and one["prefix_hit"]:
         parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
     if server:
-        parts += [f"{server['replicas']} replicas ({server['balancer']})"] if server["replicas"] > 1 else []
+        parts += [f"{server['replicas']} replicas ({server['router']})"] if server["replicas"] > 1 else []
         parts.append(f"scheduler {server['scheduler']}")
+    return parts
+
+
+def _conversation(one: Mapping[str, Any]) -> list[str]:
+    """What the prompts of a class have in common."""
+    common = one["conversation"]
+    parts = []
+    if common["system_prompt"]:
+        several = f"one of {common['system_prompts']:,} " if common["system_prompts"] > 1 else ""
+        parts.append(f"{several}system prompt{'s' if several else ''} of {common['system_prompt']:,} tokens")
+    if common["turns"] is not None:
+        pause = f" {seconds(common['think_s'])} apart" if common["think_s"] else ""
+        parts.append(f"conversations of {common['turns']} turns{pause}")
     return parts
 
 
@@ -100,6 +116,9 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         ("Utilization", f"{shares}, on average"),
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
+    if result.prefix_hit_rate is not None and any(one["conversation"] for one in result.workload["classes"]):
+        hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
+        lines.append(("Prefix cache", hits))
     if (runs := result.replications) is not None:
         named = {"TTFT p99": "ttft_s.p99", "TPOT mean": "tpot_s.mean"}
         means = {label: runs["figures"][name] for label, name in named.items() if name in runs["figures"]}
@@ -243,6 +262,7 @@ def _classes(result: Simulation) -> Table:
     parts = [str(work["source"])]
     parts += [f"{work['clients']:,} clients"] if work["clients"] else []
     parts += [f"at most {work['requests']:,} requests"] if work["requests"] else []
+    parts += [text for one in work["classes"] if one["conversation"] for text in _conversation(one)]
     parts += [f"until {seconds(work['until_s'])}"] if work["until_s"] is not None else []
     parts += [f"seed {work['seed']}"]
     parts += [f"the first {percent(work['warm_up'], 0)} not counted"] if work["warm_up"] else []
@@ -253,7 +273,7 @@ def _classes(result: Simulation) -> Table:
 def _server(result: Simulation) -> Table:
     server = result.server
     rows = [
-        ("replicas", f"{server['replicas']:,}" + (f", {server['balancer']}" if server["replicas"] > 1 else "")),
+        ("replicas", f"{server['replicas']:,}" + (f", {server['router']}" if server["replicas"] > 1 else "")),
         ("scheduler", server["scheduler"]),
         ("preemption", server["preemption"]),
         ("step times", f"{server['basis']}" + (", step by step" if server["stepwise"] else "")),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.blocks.model import Model
+from roofline.errors import InputError
 from roofline.serving.queueing.replica import REPRESENTATIVES, Mix
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
@@ -83,8 +84,13 @@ class Load:
         """The load of some traffic at its peak, with means weighted by the arrivals (by the clients, in a closed loop).
 
         Raises:
-            InputError: some classes have clients and some have rates.
+            InputError: some classes have clients and some have rates; conversations, of whose prompts no lengths are known.
         """
+        if common := [one.name for one in traffic.classes if one.conversation is not None]:
+            raise InputError(
+                f"class {common[0]!r} has conversations or system prompts, and what is cached of them is simulated (roofline "
+                "simulate), not planned: give whole prompts as input_len, and prefix_hit or cached_prefix"
+            )
         closed = traffic.closed
         parts = [float(one.concurrency if closed else one.rate) for one in traffic.classes]  # type: ignore[arg-type]
         shares = [part / sum(parts) for part in parts]

@@ -1,4 +1,4 @@
-"""The KV cache of a replica: blocks that are free, taken, and cached for preempted requests.
+"""The KV cache of a replica: blocks that are free and taken, and with prefix caching what they hold (`prefix_cache.py`).
 
 A sequence that decodes needs another block every `block_size` steps. Sequences that need one at the same step need the next
 one at the same step again, so it is enough to count how many need a block at steps of each residue modulo the block size
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from roofline.serving.simulation.prefix_cache import PrefixCache
 from roofline.serving.simulation.request import Request
 
 
@@ -23,7 +24,8 @@ class EngineConfig:
         max_num_seqs: sequences that run at a time.
         max_num_batched_tokens: new tokens per step.
         num_fixed_blocks: blocks of each sequence for what does not grow with its tokens (a state, full windows).
-        enable_prefix_caching: a preempted request finds those of its blocks that have not been reallocated meanwhile.
+        enable_prefix_caching: a request finds the blocks of its prefix that are cached, and a preempted one its own.
+        uncached_first: with prefix caching, free blocks without content are taken before cached ones.
         num_microbatches: microbatches of a step, one per pipeline stage, which have equal parts of the new tokens.
     """
 
@@ -34,6 +36,7 @@ class EngineConfig:
     num_fixed_blocks: int = 0
     enable_prefix_caching: bool = False
     num_microbatches: int = 1
+    uncached_first: bool = False
 
 
 class KVCacheManager:
@@ -46,15 +49,17 @@ class KVCacheManager:
     """
 
     __slots__ = (
-        "block_size", "enable_prefix_caching", "growth", "num_fixed_blocks", "num_free_blocks", "num_gpu_blocks",
-        "num_pending_blocks", "num_retained_blocks", "num_returned_blocks", "preallocates", "watermark_blocks",
+        "_pending", "_retained", "block_size", "growth", "num_fixed_blocks", "num_free_blocks", "num_gpu_blocks",
+        "num_pending_blocks", "num_retained_blocks", "preallocates", "prefixes", "watermark_blocks",
     )  # fmt: skip
 
     def __init__(self, config: EngineConfig, watermark: float = 0.0, *, preallocates: bool = False) -> None:
         self.num_gpu_blocks = self.num_free_blocks = config.num_gpu_blocks
         self.block_size, self.num_fixed_blocks = config.block_size, config.num_fixed_blocks
-        # a state is not found again by the blocks of its prompt
-        self.enable_prefix_caching = config.enable_prefix_caching and not config.num_fixed_blocks
+        self.prefixes: PrefixCache | None = None
+        """What the blocks hold. None: they are only counted. A state is not found again by the blocks of its prompt."""
+        if config.enable_prefix_caching and not config.num_fixed_blocks:
+            self.prefixes = PrefixCache(config.num_gpu_blocks, config.block_size, uncached_first=config.uncached_first)
         self.watermark_blocks = math.ceil(watermark * config.num_gpu_blocks)
         self.preallocates = preallocates
         self.growth = [0] * config.block_size
@@ -63,8 +68,9 @@ class KVCacheManager:
         """Of requests that ended with the last step: under asynchronous scheduling they are free one step later."""
         self.num_retained_blocks = 0
         """Of requests that have ended while others of their static batch run on."""
-        self.num_returned_blocks = 0
-        """Given back so far, less those found again: with those in use, how many were ever allocated."""
+        self._pending: list[tuple[Request, int, int]] = []
+        self._retained: list[tuple[Request, int, int]] = []
+        """With prefix caching: those requests, their blocks, and tokens cached in them."""
 
     def blocks_of(self, num_tokens: int) -> int:
         """Return the number of blocks of a sequence of `num_tokens` cached tokens, fixed ones included."""
@@ -75,44 +81,102 @@ class KVCacheManager:
         """Number of blocks that are not free."""
         return self.num_gpu_blocks - self.num_free_blocks
 
-    def free(self, num_blocks: int) -> None:
-        """Give a number of blocks back."""
-        self.num_free_blocks += num_blocks
-        self.num_returned_blocks += num_blocks
+    # Requests that come and go
+
+    def find_cached(self, request: Request) -> int:
+        """Set the computed tokens of a request that waits to those of its blocks that are cached: all tokens but its last are
+        looked for.
+
+        Returns:
+            How many of the blocks other running requests use: it needs none of its own for them.
+        """
+        prefixes = self.prefixes
+        if prefixes is None or (request.content is None and not request.num_preemptions):
+            return 0
+        prefixes.settle(self.num_free_blocks)
+        num_cached, num_used = prefixes.match(request.text, (request.num_tokens - 1) // self.block_size)
+        request.num_computed_tokens = max(num_cached * self.block_size, request.num_prefix_tokens)
+        return num_used
+
+    def cached_tokens(self, request: Request) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache."""
+        prefixes = self.prefixes
+        if prefixes is None or request.content is None:
+            return request.num_prefix_tokens
+        prefixes.settle(self.num_free_blocks)
+        num_cached, _ = prefixes.match(request.content, (request.num_prompt_tokens - 1) // self.block_size)
+        return max(num_cached * self.block_size, request.num_prefix_tokens)
+
+    def admit(self, request: Request, num_blocks: int, num_new_tokens: int) -> None:
+        """Allocate the blocks of a request that begins to run with some new tokens; cached ones that others use are shared."""
+        request.num_blocks = num_blocks
+        if not request.num_preemptions:
+            request.num_hit_tokens = request.num_computed_tokens
+        prefixes = self.prefixes
+        if prefixes is None:
+            self.num_free_blocks -= num_blocks
+            return
+        num_cached = request.num_computed_tokens // self.block_size
+        if request.content is not None or request.num_preemptions:
+            prefixes.settle(self.num_free_blocks)
+            num_matched = min(num_cached, prefixes.match(request.text, num_cached)[0])
+            request.node, num_taken = prefixes.acquire(request.text, num_matched)
+            self.num_free_blocks -= num_taken + num_blocks - num_matched
+        else:
+            self.num_free_blocks -= num_blocks
+        self.register(request, request.num_computed_tokens + num_new_tokens)
+
+    def register(self, request: Request, num_tokens: int) -> None:
+        """Let others find the full blocks of a request's first `num_tokens` tokens, which the step that is formed computes."""
+        if request.content is not None and self.prefixes is not None:
+            request.node = self.prefixes.extend(request.content, request.node, num_tokens // self.block_size)
+
+    def free(self, request: Request, num_blocks: int, num_tokens: int, *, ended: bool = False) -> None:
+        """Free the blocks of a request that leaves with `num_tokens` tokens cached; with prefix caching they can be found again
+        until they are taken."""
+        prefixes = self.prefixes
+        if prefixes is None:
+            self.num_free_blocks += num_blocks
+            return
+        prefixes.settle(self.num_free_blocks)
+        content = request.content if ended else request.text
+        num_full = num_tokens // self.block_size
+        if request.node is not None and request.node.end > num_full:
+            request.node = prefixes.withdraw(request.node, num_full)
+        self.num_free_blocks += prefixes.release(content, request.node, num_blocks, num_full)
+        request.node = None
+
+    def retain(self, request: Request, num_blocks: int, num_tokens: int) -> None:
+        """Note the blocks of a request that has ended, which are kept until its static batch has."""
+        self.num_retained_blocks += num_blocks
+        if self.prefixes is not None:
+            self._retained.append((request, num_blocks, num_tokens))
+
+    def free_later(self, request: Request, num_blocks: int, num_tokens: int) -> None:
+        """Note the blocks of a request that ended with the last step, which are free one step later."""
+        self.num_pending_blocks += num_blocks
+        if self.prefixes is not None:
+            self._pending.append((request, num_blocks, num_tokens))
 
     def free_pending(self) -> None:
-        """Give back the pending blocks: of requests that ended with the step before the last."""
-        self.free(self.num_pending_blocks)
+        """Free the pending blocks: of requests that ended with the step before the last."""
+        if self.prefixes is None:
+            self.num_free_blocks += self.num_pending_blocks
+        elif self._pending:
+            for request, num_blocks, num_tokens in self._pending:
+                self.free(request, num_blocks, num_tokens, ended=True)
+            self._pending.clear()
         self.num_pending_blocks = 0
 
     def free_retained(self) -> None:
-        """Give back the retained blocks: of a static batch whose last request has ended."""
-        self.num_free_blocks += self.num_retained_blocks
+        """Free the retained blocks: of a static batch whose last request has ended."""
+        if self.prefixes is None:
+            self.num_free_blocks += self.num_retained_blocks
+        else:
+            for request, num_blocks, num_tokens in self._retained:
+                self.free(request, num_blocks, num_tokens, ended=True)
+            self._retained.clear()
         self.num_retained_blocks = 0
-
-    # Cached blocks of preempted requests
-
-    def admit(self, request: Request, num_blocks: int) -> None:
-        """Allocate the blocks of a request that begins to run. Cached ones are not taken from the front of the free blocks."""
-        self.num_free_blocks -= num_blocks
-        self.num_returned_blocks -= request.num_computed_tokens // self.block_size
-        request.num_blocks = num_blocks
-
-    def drop(self, request: Request, num_blocks: int) -> None:
-        """Free the blocks of a preempted request, and note until when they can be found again.
-
-        Free blocks are allocated in the order in which they became free, those of one request from its end.
-        """
-        request.num_cached_blocks = request.num_computed_tokens // self.block_size
-        request.cached_until = self.num_returned_blocks + self.num_gpu_blocks + num_blocks - request.num_cached_blocks
-        self.free(num_blocks)
-
-    def find_cached(self, request: Request) -> None:
-        """Set the computed tokens of a dropped request to those still cached: all tokens but its last are looked for."""
-        allocated = self.num_returned_blocks + self.num_taken_blocks
-        num_lost = max(allocated - request.cached_until, 0)
-        num_blocks = min(max(request.num_cached_blocks - num_lost, 0), (request.num_tokens - 1) // self.block_size)
-        request.num_computed_tokens = max(num_blocks * self.block_size, request.num_prefix_tokens)
 
     # Growth of the sequences that decode
 

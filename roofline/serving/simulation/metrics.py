@@ -151,7 +151,7 @@ class Metrics:
         self.utilized_s = {"matrix": 0.0, "memory": 0.0}
         self.completed = self.good = 0
         """Requests that were counted, and of them those within the objectives of their class."""
-        self.output_tokens = self.prompt_tokens = 0.0
+        self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
         self.preempted = 0
         """Requests that were preempted at least once."""
         self.recomputed_tokens = self.recompute_s = self.swapped_tokens = self.swap_s = 0.0
@@ -207,6 +207,7 @@ class Metrics:
         self.completed += int(counts.sum())
         self.output_tokens += float(output[counts].sum())
         self.prompt_tokens += float(ended["prompt"][counts].sum())
+        self.cached_tokens += float(ended["cached"][counts].sum())
         self.preempted += int((ended["preemptions"][counts] > 0).sum())
         good = counts.copy()
         for index, (max_ttft, max_tpot) in self.objectives.items():

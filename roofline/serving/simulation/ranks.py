@@ -41,7 +41,7 @@ class RankGroup:
     )  # fmt: skip
 
     def __init__(
-        self, ranks: Sequence[Replica], tables: StepTables, route: Callable[[float], Any], *, balanced: bool = False
+        self, ranks: Sequence[Replica], tables: StepTables, route: Callable[[Request, float], Any], *, balanced: bool = False
     ) -> None:
         self.ranks, self.tables, self.balanced, self._route = ranks, tables, balanced, route
         self.now, self.ends = 0.0, INF
@@ -58,9 +58,18 @@ class RankGroup:
         """Number of requests that have not ended, on all ranks."""
         return sum(rank.num_unfinished for rank in self.ranks)
 
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Prompt tokens of the requests that have not ended, on all ranks."""
+        return sum(rank.num_prompt_tokens for rank in self.ranks)
+
+    def cached_tokens(self, request: Request) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache of a rank, at most."""
+        return max(rank.cached_tokens(request) for rank in self.ranks)
+
     def accept(self, request: Request, time: float) -> None:
         """Add a request that arrives at `time`, in seconds, which is no earlier than the end of the last step."""
-        rank: Replica = min(self.ranks, key=_queue_length) if self.balanced else self._route(time)
+        rank: Replica = min(self.ranks, key=_queue_length) if self.balanced else self._route(request, time)
         waiting = rank.scheduler.waiting
         if self.ends == INF:
             self.ends = time
@@ -71,6 +80,7 @@ class RankGroup:
         else:
             request.seen_time = self.ends
         rank.note_arrival(time)
+        rank.scheduler.num_prompt_tokens += request.num_prompt_tokens
         waiting.append(request)
 
     def advance(self, until: float) -> None:

@@ -69,6 +69,15 @@ class Replica:
         return self.scheduler.num_unfinished
 
     @property
+    def num_prompt_tokens(self) -> int:
+        """Prompt tokens of the requests that have not ended."""
+        return self.scheduler.num_prompt_tokens
+
+    def cached_tokens(self, request: Request) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache."""
+        return self.kv_cache.cached_tokens(request)
+
+    @property
     def first_s(self) -> float:
         """Seconds of the first of the decode steps that are planned."""
         return self._first_s
@@ -99,6 +108,7 @@ class Replica:
         else:
             request.seen_time = self.ends
         self.note_arrival(time)
+        scheduler.num_prompt_tokens += request.num_prompt_tokens
         scheduler.waiting.append(request)
 
     def note_arrival(self, time: float) -> None:

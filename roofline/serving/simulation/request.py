@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from roofline.serving.simulation.prefix_cache import ENDLESS, Content, Node
+
 
 class Request:
     """One request. Tokens and blocks are counts, times seconds.
@@ -17,15 +19,19 @@ class Request:
         max_tokens: output tokens to generate; it ends with the last of them.
         class_index: its class of the workload; the first class is the most important.
         client: the client of a closed loop that sent it; -1: none.
+        num_prefix_tokens: of its prompt, which the prefix cache has whenever it is admitted.
+        content: what its tokens are, prompt and output; None: nothing that another request has.
+        session: number of the conversation that it is a turn of; -1: none.
     """
 
     __slots__ = (
-        "arrival_time", "cache_offset", "cached_until", "class_index", "client", "final_step", "first_token_time", "index",
-        "last_token_time", "max_tokens", "num_blocks", "num_cached_blocks", "num_computed_tokens", "num_dropped_tokens",
-        "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens", "seen_time",
+        "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time", "index",
+        "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
+        "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
+        "seen_time", "session",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - one is made per request
         self,
         index: int,
         arrival_time: float,
@@ -34,6 +40,8 @@ class Request:
         class_index: int = 0,
         client: int = -1,
         num_prefix_tokens: int = 0,
+        content: Content | None = None,
+        session: int = -1,
     ) -> None:
         self.index = index
         self.arrival_time = arrival_time
@@ -42,8 +50,10 @@ class Request:
         self.max_tokens = max_tokens
         self.class_index = class_index
         self.client = client
+        self.content = content
+        self.session = session
         self.num_tokens = num_prompt_tokens  # to compute before it decodes: after a preemption with the output so far
-        self.num_prefix_tokens = num_prefix_tokens  # of its prompt, which the prefix cache has whenever it is admitted
+        self.num_prefix_tokens = num_prefix_tokens
         self.num_computed_tokens = num_prefix_tokens  # or cached
         self.num_dropped_tokens = 0  # were computed and dropped: up to here tokens are computed again
         self.num_output_tokens = 0  # generated up to the last time that it began to decode
@@ -55,8 +65,13 @@ class Request:
         self.final_step = -1  # the decode step of its replica that ends it; -1: it does not decode
         # While it does not decode (`KVCacheManager`)
         self.num_blocks = 0  # that it has
-        self.num_cached_blocks = 0  # full blocks of its cache when it was last dropped
-        self.cached_until = 0  # blocks ever allocated when the first of those goes to another request
+        self.node: Node | None = None  # the last node of the prefix cache that it uses
+        self.num_hit_tokens = 0  # of its prompt, found in the prefix cache when it was first admitted
+
+    @property
+    def text(self) -> Content:
+        """What its tokens are: nothing that another request has, unless it has a `content`."""
+        return ((self.index, ENDLESS),) if self.content is None else self.content
 
     @property
     def max_cached_tokens(self) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "request", "class", "replica", "arrived_at", "num_prefill_tokens", "num_decode_tokens", "ttft_s", "tpot_s", "e2e_s",
-    "finished_at", "preemptions",
+    "finished_at", "preemptions", "num_cached_tokens",
 )  # fmt: skip
 SUFFIXES = (".csv", ".parquet")
 
@@ -98,7 +98,7 @@ def _columns(ended: dict[str, Array]) -> dict[str, Array]:
     at, output = ended["ended"], ended["output"]
     whole = {
         "request": ended["index"], "class": ended["class"], "replica": ended["replica"], "num_prefill_tokens": ended["prompt"],
-        "num_decode_tokens": output, "preemptions": ended["preemptions"],
+        "num_decode_tokens": output, "preemptions": ended["preemptions"], "num_cached_tokens": ended["cached"],
     }  # fmt: skip
     return {
         **{name: values.astype(np.int64) for name, values in whole.items()},

@@ -80,7 +80,7 @@ class Simulation(Displayed):
     deployment: dict[str, Any]
     workload: dict[str, Any]
     server: dict[str, Any] = field(default_factory=dict)
-    """Scheduler, replicas, balancer, preemption, KV blocks, `max_num_seqs`, tokens per step, and the basis of step times."""
+    """Scheduler, replicas, router, preemption, KV blocks, `max_num_seqs`, tokens per step, and the basis of step times."""
     requests: Requests = Requests()
     preemption: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COSTS, 0.0))
     """Of a run: tokens that were computed again, and how much longer steps took for it; tokens that moved to the host, and for
@@ -102,6 +102,8 @@ class Simulation(Displayed):
     within_slo: float | None = None
     """Share of the requests within the SLO; None without one."""
     utilisation: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(("compute", "memory", "kv")))
+    prefix_hit_rate: float | None = None
+    """Share of the prompt tokens found in the prefix cache when their request was first admitted; None without one."""
     series: dict[str, Any] = field(default_factory=dict)
     distributions: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most as long."""
@@ -154,6 +156,7 @@ class Simulation(Displayed):
             "goodput": self.goodput,
             "within_slo": self.within_slo,
             "utilisation": self.utilisation,
+            "prefix_hit_rate": self.prefix_hit_rate,
             "estimate_basis": self.estimate_basis,
             "steps": self.steps,
             "series": self.series,
@@ -224,7 +227,7 @@ def summarize(
     means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
     slo = any(one.ttft or one.tpot for one in workload.classes)
     about: dict[str, Any] = facts(server.request)
-    typical = _typical(server, means, first.times["itl"].mean, workload.mean_hit)
+    typical = _typical(server, means, first.times["itl"].mean, means["prefix_hit_rate"] or 0.0)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name]) for name in TIMES}
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
     steps = _steps(server.request, typical)
@@ -237,7 +240,7 @@ def summarize(
         server={
             "scheduler": server.scheduler.name,
             "replicas": server.replicas,
-            "balancer": server.router,
+            "router": server.router,
             "attention_dp_balance": server.attention_dp_balance,
             "preemption": server.preemption.mode,
             "basis": server.tables.basis,
@@ -267,6 +270,7 @@ def summarize(
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
+        prefix_hit_rate=means["prefix_hit_rate"] if server.config.enable_prefix_caching or workload.mean_hit else None,
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
         estimate_basis=None if server.tables.basis == "bound" else estimate_basis(server.request, typical.values()),
@@ -375,6 +379,7 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
+    figures["prefix_hit_rate"] = metrics.cached_tokens / metrics.prompt_tokens if metrics.prompt_tokens else None
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
     for name in TIMES:
         latency = Latency.of(metrics.times[name])
@@ -418,6 +423,7 @@ def _workload(workload: Workload, seed: int, warm_up_share: float) -> dict[str, 
                 "name": one.name, "input_len": str(one.input_len), "output_len": str(one.output_len),
                 "mean_input": one.input_len.mean, "mean_output": one.output_len.mean, "ttft_s": one.ttft, "tpot_s": one.tpot,
                 "prefix_hit": one.mean_hit,
+                "conversation": None if one.conversation is None else one.conversation.to_dict(),
             }
             for one in workload.classes
         ],

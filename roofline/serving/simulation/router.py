@@ -1,17 +1,18 @@
 """Routers deal requests to replicas, and the event loops bring replicas forward in the order of time.
 
 In an open loop each replica is advanced up to the arrival of a request: between two arrivals replicas have nothing to do with
-each other. Where a request arrives because another has ended (a closed loop), the replica whose plan ends first goes on, and
-the requests that follow are dealt out before it plans again. Packages add routers through the entry-point group
+each other. Where a request arrives because another has ended (clients, conversations), the replica whose plan ends first goes
+on, and the requests that follow are dealt out before it plans again. Packages add routers through the entry-point group
 `roofline.routers`, each a `Router`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from typing import Protocol
 
 from roofline.registry import Registry
 from roofline.serving.simulation.ranks import RankGroup
@@ -20,26 +21,60 @@ from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.step_log import StepLog
 
 AnyReplica = Replica | RankGroup
-Route = Callable[[float], AnyReplica]
+Route = Callable[[Request, float], AnyReplica]
 """Returns the replica for a request that arrives at a time, advanced to that time."""
 
 Refuse = Callable[[Request], bool]
 """Whether a request is refused; it is on record then."""
 
 
+class Source(Protocol):
+    """Requests of which some arrive because others have ended."""
+
+    def next_time(self) -> float:
+        """Return when the next request arrives, as far as that is known, in seconds; infinity: none is known."""
+
+    def pop(self) -> Request | None:
+        """Return the request that arrives at `next_time`; None: nothing comes of it."""
+
+    def ended(self, request: Request, time: float) -> None:
+        """Note that a request has ended, or was refused, at `time`, in seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Router:
-    """A way to deal requests: its name as `--balancer` has it, and what makes a `Route` of replicas."""
+    """A way to deal requests.
+
+    Args:
+        name: as `--router` has it.
+        route: makes a `Route` of replicas.
+        about: one line on what it does.
+        source: where it is described.
+    """
 
     name: str
     route: Callable[[Sequence[AnyReplica]], Route]
+    about: str = ""
+    source: str = ""
+
+
+def _advance(replicas: Sequence[AnyReplica], time: float) -> None:
+    for replica in replicas:
+        replica.advance(time)
+
+
+def _num_unfinished(replica: AnyReplica) -> int:
+    return replica.num_unfinished
+
+
+def _num_tokens(replica: AnyReplica) -> int:
+    return replica.num_prompt_tokens
 
 
 def _round_robin(replicas: Sequence[AnyReplica]) -> Route:
-    """One after the other."""
     last = -1
 
-    def route(time: float) -> AnyReplica:
+    def route(request: Request, time: float) -> AnyReplica:
         nonlocal last
         last = (last + 1) % len(replicas)
         replicas[last].advance(time)
@@ -48,23 +83,88 @@ def _round_robin(replicas: Sequence[AnyReplica]) -> Route:
     return route
 
 
-def _least_loaded(replicas: Sequence[AnyReplica]) -> Route:
-    """The replica with the fewest unfinished requests; of equal ones the first."""
+def _least(load: Callable[[AnyReplica], int]) -> Callable[[Sequence[AnyReplica]], Route]:
+    """The replica with the least of a load; of equal ones the first."""
 
-    def route(time: float) -> AnyReplica:
-        for replica in replicas:
+    def make(replicas: Sequence[AnyReplica]) -> Route:
+        def route(request: Request, time: float) -> AnyReplica:
+            _advance(replicas, time)
+            return min(replicas, key=load)
+
+        return route
+
+    return make
+
+
+def _power_of_two(replicas: Sequence[AnyReplica]) -> Route:
+    rng = random.Random(0)  # noqa: S311 - the same run deals the same
+
+    def route(request: Request, time: float) -> AnyReplica:
+        two = rng.sample(replicas, 2) if len(replicas) > 1 else replicas
+        _advance(two, time)
+        return min(two, key=_num_unfinished)
+
+    return route
+
+
+MIN_MATCH = 0.3
+"""Share of a prompt that a replica must have cached to be chosen for it."""
+_UNBALANCED = (64, 1.5)
+"""Requests that the replica with the most has more than the one with the fewest, and how many times as many: beyond both,
+cached prefixes do not count."""
+
+
+def _prefix_aware(replicas: Sequence[AnyReplica]) -> Route:
+    def route(request: Request, time: float) -> AnyReplica:
+        _advance(replicas, time)
+        loads = [replica.num_unfinished for replica in replicas]
+        most, fewest = max(loads), min(loads)
+        if request.content is not None and not (most - fewest > _UNBALANCED[0] and most > _UNBALANCED[1] * fewest):
+            cached = [replica.cached_tokens(request) for replica in replicas]
+            if max(cached) > MIN_MATCH * request.num_prompt_tokens:
+                # of those with as much of it the one with the fewest requests
+                return replicas[max(range(len(replicas)), key=lambda index: (cached[index], -loads[index]))]
+        return replicas[loads.index(fewest)]
+
+    return route
+
+
+def _session_sticky(replicas: Sequence[AnyReplica]) -> Route:
+    served: dict[int, AnyReplica] = {}
+
+    def route(request: Request, time: float) -> AnyReplica:
+        if (replica := served.get(request.session)) is not None:
             replica.advance(time)
-        return min(replicas, key=lambda replica: replica.num_unfinished)
+            return replica
+        _advance(replicas, time)
+        replica = min(replicas, key=_num_unfinished)
+        if request.session >= 0:
+            served[request.session] = replica
+        return replica
 
     return route
 
 
 ROUTERS: Registry[Router] = Registry(
-    "balancer",
-    (Router("round-robin", _round_robin), Router("least-loaded", _least_loaded)),
+    "router",
+    (
+        Router("round-robin", _round_robin, "one after the other"),
+        Router("least-loaded", _least(_num_unfinished), "the fewest unfinished requests"),
+        Router("least-tokens", _least(_num_tokens), "the fewest prompt tokens of unfinished requests"),
+        Router(
+            "power-of-two", _power_of_two, "of two replicas drawn at random the one with fewer unfinished requests",
+            "Mitzenmacher 2001, The power of two choices in randomized load balancing, IEEE TPDS 12(10)",
+        ),
+        Router(
+            "prefix-aware", _prefix_aware,
+            "the longest cached prefix, from 30 % of the prompt on; else, and where loads are far apart, the fewest requests",
+            "SGLang 0.5, sgl-router, src/policies/cache_aware.rs (its tree of what was sent stands for what is cached)",
+        ),
+        Router("session-sticky", _session_sticky, "turns of a conversation go to the replica of its first"),
+    ),
     group="roofline.routers",
     accepts=Router,
-)
+)  # fmt: skip
 """Routers by name."""
 
 
@@ -82,62 +182,48 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route
     """
     for request in requests:
         if not refuse(request):
-            route(request.arrival_time).accept(request, request.arrival_time)
+            route(request, request.arrival_time).accept(request, request.arrival_time)
     for replica in replicas:
         replica.advance(math.inf)
 
 
-def closed_loop(
-    lengths: Iterator[tuple[int, int, int]], starts: Sequence[float], replicas: Sequence[AnyReplica], route: Route,
-    refuse: Refuse, log: StepLog, *, think: float = 0.0, until: float = math.inf,
-    cached: Callable[[int, int], int] = lambda _prompt, _class: 0,
-) -> None:  # fmt: skip
-    """Serve clients until all requests have ended.
+def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog) -> None:
+    """Serve requests of which some arrive because others have ended, until all have ended.
 
     Args:
-        lengths: prompt tokens, output tokens and class of the requests in the order in which they are sent; clients stop at its
-            end.
-        cached: tokens of a prompt that are in the prefix cache, by its length and its class.
-        starts: when each client sends its first request, in seconds.
+        source: requests.
         replicas: replicas, which share `log`.
         route: which replica a request goes to.
-        refuse: whether a request is refused; its client sends another.
+        refuse: whether a request is refused.
         log: reports the ends of requests.
-        think: seconds between a response and the client's next request.
-        until: seconds after which no client sends.
 
     Raises:
         NoProgressError: requests wait, and none of them can ever run.
     """
-    pending = [(time, client) for client, time in enumerate(starts)]
-    pending.sort()
-    num_sent = 0
 
-    def ended(request: Request, time: float) -> None:
-        heappush(pending, (time + think, request.client))
-
-    def send(until_now: float) -> None:
-        nonlocal num_sent
-        while pending and pending[0][0] <= until_now:
-            time, client = heappop(pending)
-            tokens = next(lengths, None) if time <= until else None
-            if tokens is None:
+    def send(until: float) -> None:
+        while (time := source.next_time()) <= until:
+            if (request := source.pop()) is None:
                 continue
-            request = Request(num_sent, time, *tokens, client, cached(tokens[0], tokens[2]))
-            num_sent += 1
             if refuse(request):
-                heappush(pending, (time + think, client))
+                source.ended(request, time)
             else:
-                route(time).accept(request, time)
+                route(request, time).accept(request, time)
 
-    log.on_end = ended
+    log.on_end = source.ended
+    single = replicas[0] if len(replicas) == 1 else None
     while True:
-        replica = min(replicas, key=lambda one: one.ends)
-        if pending and pending[0][0] <= replica.ends:
-            send(pending[0][0])
+        replica = single or min(replicas, key=_ends)
+        arrival = source.next_time()
+        if arrival <= replica.ends and arrival < math.inf:
+            send(arrival)
         elif replica.ends == math.inf:
             return
         else:
             replica.complete()
             send(replica.now)
             replica.begin()
+
+
+def _ends(replica: AnyReplica) -> float:
+    return replica.ends

@@ -21,7 +21,7 @@ from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, closed_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, dependent_loop, open_loop
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
@@ -124,11 +124,8 @@ def run(
     rng_seed = tuple(seed)
     try:
         with running():
-            if workload.closed:
-                closed_loop(
-                    workload.closed_lengths(rng_seed), workload.starts(), replicas, route, refuse, log,
-                    think=workload.clients[0].think, until=workload.until, cached=workload.cached_tokens,
-                )  # fmt: skip
+            if workload.dependent:
+                dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, log)
             else:
                 open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
             read(log)

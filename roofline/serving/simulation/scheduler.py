@@ -142,8 +142,9 @@ class Scheduler:
 
     __slots__ = (
         "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_admissions",
-        "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_swapped_tokens",
-        "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "waiting", "watch",
+        "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_prompt_tokens",
+        "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "waiting",
+        "watch",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +164,8 @@ class Scheduler:
         """Running requests whose prompt is not computed whole."""
         self.swapped: deque[Request] = deque()
         self.num_swapped_tokens = 0
+        self.num_prompt_tokens = 0
+        """Of the requests that have not ended."""
         self.watch: Watch | None = None
         self.now = 0.0
         """When the step begins that is formed."""
@@ -257,6 +260,7 @@ class Scheduler:
         if short > 0:
             cache.num_free_blocks -= short
             request.num_blocks += short
+        cache.register(request, request.num_computed_tokens + num_new_tokens)
         return True
 
     def resume_swapped(self) -> int:
@@ -286,7 +290,7 @@ class Scheduler:
             request = waiting.first()
             if request.arrival_time > self.known_until:
                 return
-            free = cache.num_free_blocks - (cache.watermark_blocks if running else 0)
+            free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
                 return
             num_new_tokens = self._first_chunk(request, token_budget, begun=begun)
@@ -299,7 +303,7 @@ class Scheduler:
             if num_blocks > free:
                 return
             waiting.popleft()
-            cache.admit(request, num_blocks)
+            cache.admit(request, num_blocks, num_new_tokens)
             running[request] = None
             self.prefilling.append(request)
             if num_new_tokens:
@@ -311,8 +315,6 @@ class Scheduler:
 
     def _first_chunk(self, request: Request, token_budget: int, *, begun: bool) -> int | None:
         """New tokens of a waiting request in a microbatch, which has a prompt or not; None where it has to wait for another."""
-        if self.kv_cache.enable_prefix_caching and request.num_preemptions:
-            self.kv_cache.find_cached(request)
         if self.policy.static_batching:
             return 0
         num_new_tokens = request.num_tokens - request.num_computed_tokens
@@ -350,7 +352,7 @@ class Scheduler:
         if not self.preemption.swaps(num_cached_tokens, self.num_swapped_tokens, request.num_prefix_tokens):
             self._drop(request, num_blocks)
             return
-        cache.num_free_blocks += num_blocks
+        cache.free(request, num_blocks, num_cached_tokens)
         self.swapped.appendleft(request)
         self.num_swapped_tokens += num_cached_tokens
         self.copy_s += self.preemption.costs.swap_seconds(num_cached_tokens)[0]
@@ -360,7 +362,7 @@ class Scheduler:
 
     def _drop(self, request: Request, num_blocks: int) -> None:
         """Drop the cache of a preempted request, which waits to compute it again."""
-        self.kv_cache.drop(request, num_blocks)
+        self.kv_cache.free(request, num_blocks, request.num_computed_tokens)
         request.num_dropped_tokens = max(request.num_dropped_tokens, request.num_computed_tokens)
         request.num_computed_tokens = request.num_prefix_tokens
         self.waiting.appendleft(request)
@@ -414,17 +416,17 @@ class Scheduler:
 
     def _finish(self, request: Request, time: float, num_blocks: int) -> None:
         del self.running[request]
+        self.num_prompt_tokens -= request.num_prompt_tokens
         cache = self.kv_cache
         if self.policy.async_scheduling:
-            cache.num_pending_blocks += num_blocks
+            cache.free_later(request, num_blocks, request.max_cached_tokens)
             self.num_leaving += 1
         elif self.policy.static_batching:
-            cache.num_retained_blocks += num_blocks
+            cache.retain(request, num_blocks, request.max_cached_tokens)
             if not self.running:
                 cache.free_retained()
         else:
-            cache.num_free_blocks += num_blocks
-            cache.num_returned_blocks += num_blocks
+            cache.free(request, num_blocks, request.max_cached_tokens, ended=True)
         if self.watch:
             self.watch(("end", time, request.index))
         self.log.end(request, time, self.index)
@@ -446,6 +448,8 @@ class Scheduler:
             now = 1 if self.decodes or not self.prefills else 0  # the token of the step that is planned
             taken = sum([cache.blocks_of(request.cache_offset + batch.num_steps + now) for request in decoding])
             taken += sum([request.num_blocks for request in self.prefilling]) + cache.num_pending_blocks
+        if cache.prefixes is not None:
+            taken -= cache.prefixes.num_shared
         sums = (batch.num_sequences, batch.num_cached_tokens, cache.num_taken_blocks)
         if (len(decoding), num_cached, taken) != sums:
             counted = f"{len(decoding)} decode with {num_cached} tokens cached, and {taken} blocks are taken"

@@ -84,14 +84,15 @@ def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> Re
             raise InputError("--data-parallel-size: ranks that step together are not simulated in a pipeline")
         request = prepare(model, hardware, **deployment, batch=ranks, input_len=1, context=1)
     if request.deployment.conventions.shared_prefix:
-        raise InputError("--shared-prefix is not simulated: leave it out")
+        raise InputError("--shared-prefix is of one step: give --system-prompt, the tokens that requests have in common")
     return request
 
 
 def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
-    replicas: Any, balancer: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
-    host_options: HostCopyOptions | None = None, enable_prefix_caching: bool = False, attention_dp_balance: bool = False,
+    replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
+    host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
+    shares: bool = False,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -101,13 +102,14 @@ def resolve_server(
         preemption: `recompute`, `swap` or `cheaper`; None: `recompute`.
         basis: `estimate` or `bound` of step times; None: the estimate where kernels were measured.
         replicas: number of replicas; None: 1.
-        balancer: name of a router; None: `round-robin`.
+        router: name of a router; None: `round-robin`.
         stepwise: form every step on its own.
         notes: gets what is assumed.
         num_gpu_blocks_override: KV cache blocks of a replica; None: those that fit in memory.
         host_options: of copies to the host.
-        enable_prefix_caching: a preempted request finds those of its blocks that have not been reallocated meanwhile.
+        enable_prefix_caching: blocks stay cached until they are taken for others; None: where prompts have something in common.
         attention_dp_balance: hold prompts until every data-parallel rank can start one.
+        shares: whether prompts have something in common.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -115,7 +117,8 @@ def resolve_server(
     """
     policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
-    config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=enable_prefix_caching)
+    caching = shares if enable_prefix_caching is None else enable_prefix_caching
+    config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching)
     step_basis = _basis(basis, request, notes)
     num_replicas = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
     if num_replicas > MAX_REPLICAS:
@@ -123,7 +126,7 @@ def resolve_server(
             f"--replicas must be at most {MAX_REPLICAS:,}, not {num_replicas:,}: all are the same, so simulate a part of them "
             "under its part of the load"
         )
-    router = ROUTERS[balancer or "round-robin"].name
+    dealt = ROUTERS[router or "round-robin"].name
     ranks = request.deployment.data_parallel_size
     if attention_dp_balance and ranks == 1:
         raise InputError("--attention-dp-balance: there is one data-parallel rank; give --data-parallel-size")
@@ -134,14 +137,9 @@ def resolve_server(
         )  # fmt: skip
         origin: Origin = "given" if attention_dp_balance else "default"
         notes.append(Assumption("attention_dp_balance", attention_dp_balance, origin, why))
-    if num_replicas * ranks > 1 and balancer is None:
-        notes.append(Assumption("balancer", router, "default", "requests are dealt to the replicas in turn"))
-    if enable_prefix_caching:
-        why = "a preempted request finds those of its blocks that were not reallocated; prompts have nothing in common"
-        notes.append(Assumption("prefix_caching", True, "given", why))
-    else:
-        why = "no prompt finds its tokens cached (but for --prefix-hit), nor does one that is computed again"
-        notes.append(Assumption("prefix_caching", False, "default", why))
+    if num_replicas * ranks > 1 and router is None:
+        notes.append(Assumption("router", dealt, "default", "requests are dealt to the replicas in turn"))
+    notes.append(_prefix_caching(enable_prefix_caching, config, shares=shares))
     longest = max_model_len(request)
     return ServerConfig(
         request=request,
@@ -152,10 +150,23 @@ def resolve_server(
         tables=StepTables(request, step_basis, longest, min(config.max_num_seqs, config.num_gpu_blocks, MAX_UNFINISHED)),
         preemption=preemption_policy(request, preemption, notes, host_options),
         replicas=num_replicas,
-        router=router,
+        router=dealt,
         stepwise=stepwise,
         attention_dp_balance=attention_dp_balance,
     )
+
+
+def _prefix_caching(given: bool | None, config: EngineConfig, *, shares: bool) -> Assumption:
+    """What is assumed of the prefix cache."""
+    if not config.enable_prefix_caching:
+        why = "no prompt finds its tokens cached (but for --prefix-hit), nor does one that is computed again"
+        return Assumption("prefix_caching", False, "default" if given is None else "given", why)
+    if config.num_fixed_blocks:
+        why = "not simulated for layers with a state or a window, whose blocks are found by rules of their own"
+        return Assumption("prefix_caching", False, "assumed", why)
+    why = "blocks stay cached until they are taken, the least recently used first"
+    why += "" if shares else "; a preempted request finds its own, and prompts have nothing in common"
+    return Assumption("prefix_caching", True, "default" if given is None else "given", why)
 
 
 def max_model_len(request: ResolvedRequest) -> int:
@@ -221,8 +232,9 @@ def engine_config(
         notes.append(Assumption("blocks", num_gpu_blocks, "default", f"of {size} tokens, in a replica"))
     microbatches = deployment.pipeline_parallel_size
     return EngineConfig(
-        num_gpu_blocks, size, max_num_seqs, budget * microbatches, num_fixed, enable_prefix_caching, microbatches
-    )
+        num_gpu_blocks, size, max_num_seqs, budget * microbatches, num_fixed, enable_prefix_caching, microbatches,
+        uncached_first=request.engine.name == "sglang",
+    )  # fmt: skip
 
 
 def _override(override: Any, max_blocks: int, size: int) -> int:

@@ -49,12 +49,16 @@ def simulate(
     output_len: Count = None,
     prefix_hit: Number = None,
     cached_prefix: Count = None,
+    system_prompt: Count = None,
+    system_prompts: Count = None,
+    turns: Count = None,
+    think: float | str | None = None,
     requests: int | str | None = None,
     until: float | str | None = None,
     ttft: float | str | None = None,
     tpot: float | str | None = None,
     replicas: int | str | None = None,
-    balancer: str | None = None,
+    router: str | None = None,
     attention_dp_balance: bool = False,
     scheduler: str | None = None,
     preemption: Literal["recompute", "swap", "cheaper"] | None = None,
@@ -88,12 +92,17 @@ def simulate(
         output_len: output tokens, likewise.
         prefix_hit: share of every prompt that the prefix cache has whenever the request is admitted; or
         cached_prefix: the same in tokens. Every sequence has blocks of its own for them.
+        system_prompt: tokens before the lengths above that requests have in common.
+        system_prompts: how many different ones there are; each conversation has one of them.
+        turns: of a conversation, a distribution: a prompt is all before it and `input_len` new tokens; the rate is of turns.
+        think: pause before each turn but the first: seconds, `10 s`, `exponential:10 s` or `lognormal:10 s:5 s`.
         requests: maximum number of requests.
         until: seconds (or a text with a unit) after which none arrives; those that have arrived are served.
         ttft: objective for the time to first token: seconds, or a text with a unit.
         tpot: objective for the time per output token after the first, on average over a request, likewise.
-        replicas: copies of the deployment behind the balancer.
-        balancer: `round-robin` or `least-loaded`: of the replicas, and of the data-parallel ranks of each.
+        replicas: copies of the deployment behind the router.
+        router: `round-robin` (default), `least-loaded`, `least-tokens`, `power-of-two`, `prefix-aware` or `session-sticky`: of
+            the replicas, and of the data-parallel ranks of each.
         attention_dp_balance: hold prompts until every data-parallel rank can start one, for at most 50 steps.
         scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sglang` (default with the engine `sglang`), `sarathi`,
             `orca`, `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`.
@@ -128,7 +137,8 @@ def simulate(
     load = read_workload(
         trace=trace, workload=workload, rate=rate, requests=requests, until=until, skip_bad_rows=skip_bad_rows, notes=notes,
         input_len=input_len, output_len=output_len, ttft=ttft, tpot=tpot,
-        prefix_hit=prefix_hit, cached_prefix=cached_prefix,
+        prefix_hit=prefix_hit, cached_prefix=cached_prefix, system_prompt=system_prompt, system_prompts=system_prompts,
+        turns=turns, think=think,
     )  # fmt: skip
     for one in load.classes:
         if value := one.prefix_hit or one.cached_prefix:
@@ -142,9 +152,10 @@ def simulate(
     replica = resolve_replica(model, one, options)
     try:
         server = resolve_server(
-            replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, balancer=balancer,
+            replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
-            enable_prefix_caching=bool(options.get("enable_prefix_caching")), attention_dp_balance=attention_dp_balance,
+            enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
+            shares=load.has_content,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

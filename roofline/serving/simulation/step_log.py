@@ -23,8 +23,8 @@ GAP = ("seconds", "count")
 """Columns of gaps between tokens that are not the time of one step."""
 RECOMPUTED = ("begins", "ends", "tokens", "seconds")
 """Columns of a step with tokens that had been dropped: its times; those tokens; seconds that it takes more for them."""
-END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica")
-"""Columns of a request that has ended."""
+END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica", "cached")
+"""Columns of a request that has ended; `cached`: prompt tokens found in the prefix cache when it was first admitted."""
 
 
 class StepLog:
@@ -63,7 +63,7 @@ class StepLog:
         self.num_ended += 1
         self.ends.extend((
             request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens, request.first_token_time, time,
-            request.num_preemptions, request.class_index, replica,
+            request.num_preemptions, request.class_index, replica, request.num_hit_tokens,
         ))  # fmt: skip
         if self.on_end is not None:
             self.on_end(request, time)

@@ -6,16 +6,19 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from roofline.errors import InputError
 from roofline.predict.options import PREFIX
 from roofline.serving.simulation.arrivals import CHUNK, Arrivals, Clients, Constant, Gamma, Poisson, parse_arrivals
+from roofline.serving.simulation.prefix_cache import ENDLESS
 from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.sources import RequestSource, shared_text, traced_content
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import RequestClass, Traffic
+from roofline.serving.traffic.conversations import KEYS
 from roofline.serving.traffic.lengths import around
 from roofline.serving.traffic.scalars import parse_rate, parse_seconds
 from roofline.serving.traffic.trace import Trace, read_trace
@@ -30,6 +33,7 @@ DEFAULT_REQUESTS = 10_000
 MAX_UNFINISHED = 2_000_000
 """Requests that a run holds at a time, running or waiting: about a gigabyte."""
 _UNKNOWN = 2**60
+_OF_A_CLASS = ("input_len", "output_len", "ttft", "tpot", *PREFIX, *KEYS)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,16 @@ class Workload:
     def closed(self) -> bool:
         """Whether requests arrive because others have ended: a closed loop of clients."""
         return bool(self.clients)
+
+    @property
+    def dependent(self) -> bool:
+        """Whether some requests arrive because others have ended: those of clients, and later turns of conversations."""
+        return self.closed or any(_has_turns(one) for one in self.classes)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether prompts have something in common."""
+        return any(one.conversation is not None for one in self.classes) or (self.trace is not None and self.trace.shares)
 
     @property
     def random(self) -> bool:
@@ -107,23 +121,48 @@ class Workload:
                 return
             yield request
 
-    def closed_lengths(self, seed: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield prompt tokens, output tokens and class of the requests of a closed loop, in the order in which they are sent.
-        Classes are drawn by the share of their clients."""
+    def dependent_requests(self, seed: Sequence[int]) -> RequestSource:
+        """Return the requests of clients, or of conversations (`dependent`)."""
+        return RequestSource(self, seed)
+
+    def length_streams(self, seed: Sequence[int]) -> list[Iterator[tuple[int, int]]]:
+        """Return for each class prompt and output tokens of its requests, without end."""
         import numpy as np
 
-        rngs = [np.random.default_rng([*seed, index]) for index in range(len(self.classes))]
-        streams = [_lengths(one, rng) for one, rng in zip(self.classes, rngs, strict=True)]
-        if len(streams) == 1:
-            drawn: Iterator[tuple[int, int, int]] = ((prompt, output, 0) for prompt, output in streams[0])
-        else:
-            shares = np.cumsum([one.clients for one in self.clients]) / sum(one.clients for one in self.clients)
-            which = np.random.default_rng([*seed, len(rngs)])
-            drawn = (
-                (*next(streams[index]), index)
-                for index in (int(np.searchsorted(shares, which.random(), side="right")) for _ in count())
-            )
-        return islice(drawn, self.requests)
+        return [_lengths(one, np.random.default_rng([*seed, index])) for index, one in enumerate(self.classes)]
+
+    def class_draws(self, seed: Sequence[int]) -> Iterator[int]:
+        """Yield the class of each conversation of a closed loop, by the share of its clients, without end."""
+        import numpy as np
+
+        if len(self.classes) == 1:
+            yield from repeat(0)
+        shares = np.cumsum([one.clients for one in self.clients]) / sum(one.clients for one in self.clients)
+        which = np.random.default_rng([*seed, len(self.classes)])
+        while True:
+            yield int(np.searchsorted(shares, which.random(), side="right"))
+
+    def session_starts(self, seed: Sequence[int]) -> Iterator[tuple[float, int]]:
+        """Yield when each conversation of an open loop begins, in seconds, and its class.
+
+        Conversations of several turns begin as much less often, so that requests arrive at the rate of their class.
+        """
+        import numpy as np
+
+        def starts(index: int) -> Iterator[tuple[float, int]]:
+            arrivals, conversation = self.arrivals[index], self.classes[index].conversation
+            if arrivals.rate and conversation is not None:
+                arrivals = arrivals.at_rate(arrivals.rate / conversation.mean_turns)
+            left = arrivals.count
+            for times in arrivals.times(np.random.default_rng([*seed, index, 2])):
+                here = times if left is None else times[:left]
+                yield from ((time, index) for time in here.tolist())
+                if left is not None:
+                    left -= len(here)
+                    if left <= 0:
+                        return
+
+        return heapq.merge(*(starts(index) for index in range(len(self.classes))))
 
     def cached_tokens(self, prompt: int, class_index: int = 0) -> int:
         """Return the tokens of a prompt of `prompt` tokens that are in the prefix cache."""
@@ -137,6 +176,7 @@ class Workload:
 
     def _traced(self, trace: Trace) -> Iterator[Request]:
         first = 0.0 if trace.arrived is None else float(trace.arrived[0])
+        content = traced_content(trace)
         for start in range(0, len(trace), CHUNK):
             part = slice(start, start + CHUNK)
             prompts, outputs = trace.prompts[part].tolist(), trace.outputs[part].tolist()
@@ -144,7 +184,11 @@ class Workload:
             if trace.arrived is not None:
                 times = ((trace.arrived[part] - first) * self.stretch).tolist()
             for index, (time, prompt, output) in enumerate(zip(times, prompts, outputs, strict=True), start):
-                yield Request(index, time, prompt, output, num_prefix_tokens=self.cached_tokens(prompt))
+                yield Request(
+                    index, time, prompt, output, num_prefix_tokens=self.cached_tokens(prompt),
+                    content=content(index, prompt, output) if content else None,
+                    session=-1 if trace.sessions is None else int(trace.sessions[index]),
+                )  # fmt: skip
 
     def _drawn(self, seed: Sequence[int]) -> Iterator[Request]:
         import numpy as np
@@ -153,9 +197,21 @@ class Workload:
             _arrivals(one, arrivals, index, np.random.default_rng([*seed, index]))
             for index, (one, arrivals) in enumerate(zip(self.classes, self.arrivals, strict=True))
         ]
+        rngs = [np.random.default_rng([*seed, index, 1]) for index in range(len(self.classes))]
         merged = streams[0] if len(streams) == 1 else heapq.merge(*streams)
         for index, (time, class_index, prompt, output) in enumerate(merged):
-            yield Request(index, time, prompt, output, class_index, num_prefix_tokens=self.cached_tokens(prompt, class_index))
+            content = None
+            if (conversation := self.classes[class_index].conversation) is not None:
+                which = conversation.draw_system_prompt(rngs[class_index])
+                content = ((shared_text(class_index, which), conversation.system_prompt), (index, ENDLESS))
+                prompt += conversation.system_prompt  # noqa: PLW2901 - the system prompt is before it
+            cached = self.cached_tokens(prompt, class_index)
+            yield Request(index, time, prompt, output, class_index, num_prefix_tokens=cached, content=content)
+
+
+def _has_turns(one: RequestClass) -> bool:
+    """Whether the requests of a class are turns of conversations."""
+    return one.conversation is not None and one.conversation.turns is not None
 
 
 def _arrivals(
@@ -204,7 +260,8 @@ def read_workload(
         until: seconds after which none arrives.
         skip_bad_rows: leave broken rows of the trace out.
         notes: gets what is assumed.
-        **lengths: `input_len`, `output_len`, `ttft`, `tpot`, `prefix_hit`, `cached_prefix` of one class of requests.
+        **lengths: `input_len`, `output_len`, `ttft`, `tpot`, `prefix_hit`, `cached_prefix`, and the keys of conversations
+            of one class of requests.
 
     Raises:
         InputError: an option is missing, or contradicts another.
@@ -215,7 +272,7 @@ def read_workload(
     }
     target_rate = None if rate is None else _flag("rate", parse_rate, rate)
     if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
-        if given := [name for name in ("input_len", "output_len", "ttft", "tpot", *PREFIX) if lengths.get(name) is not None]:
+        if given := [name for name in _OF_A_CLASS if lengths.get(name) is not None]:
             raise InputError(f"--workload {workload} says what comes: leave out --{given[0].replace('_', '-')}")
         if trace is not None:
             raise InputError("--workload and --trace both say what comes: give one of them")
@@ -292,7 +349,7 @@ def _closed(
 
 def _of_trace(trace: Trace, rate: float | None, limits: _Limits, lengths: dict[str, Any], notes: list[Assumption]) -> Workload:
     """A trace with arrivals, at its own rate or another."""
-    if given := [name for name in ("input_len", "output_len") if lengths.get(name) is not None]:
+    if given := [name for name in ("input_len", "output_len", *KEYS) if lengths.get(name) is not None]:
         raise InputError(
             f"--{given[0].replace('_', '-')}: the trace has its own lengths; give the trace or the lengths, not both"
         )

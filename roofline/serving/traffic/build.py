@@ -12,6 +12,7 @@ from pydantic import Field, WithJsonSchema
 from roofline.errors import InputError
 from roofline.serving.traffic import scalars
 from roofline.serving.traffic.classes import PERCENTILE, RequestClass, Traffic
+from roofline.serving.traffic.conversations import KEYS, Conversation, parse_conversation, parse_pause
 from roofline.serving.traffic.lengths import Lengths, around, parse_lengths, parse_range
 from roofline.serving.traffic.pairs import Pairs
 from roofline.serving.traffic.profile import Profile, parse_profile
@@ -41,6 +42,10 @@ def single(
     prefix_hit: Any = None,
     cached_prefix: Any = None,
     burstiness: Any = None,
+    system_prompt: Any = None,
+    system_prompts: Any = None,
+    turns: Any = None,
+    think: Any = None,
     peak_factor: Any = None,
     profile: Any = None,
     name: str = "requests",
@@ -61,6 +66,10 @@ def single(
         prefix_hit: share of a prompt's tokens that are in the prefix cache; or
         cached_prefix: the first tokens of each prompt, which are.
         burstiness: standard deviation of the times between arrivals over their mean; default: the trace's, else 1.
+        system_prompt: tokens before the messages of each conversation, in common with others.
+        system_prompts: how many different ones there are.
+        turns: of a conversation, a distribution; `input_len` has the new tokens of each.
+        think: pause before each turn but the first: `10 s`, `exponential:10 s`, `lognormal:10 s:5 s`.
         peak_factor: peak load over mean load; or
         profile: weights of the parts of a day, or a file of them.
         name: of the class.
@@ -73,7 +82,8 @@ def single(
     options = {
         "name": name, "rate": rate, "concurrency": concurrency, "input_len": input_len, "output_len": output_len,
         "trace": trace, "ttft": ttft, "tpot": tpot, "percentile": percentile, "prefix_hit": prefix_hit,
-        "cached_prefix": cached_prefix, "burstiness": burstiness,
+        "cached_prefix": cached_prefix, "burstiness": burstiness, "system_prompt": system_prompt,
+        "system_prompts": system_prompts, "turns": turns, "think": think,
     }  # fmt: skip
     builder = _ClassBuilder(options, _flag_error, skip_bad_rows=skip_bad_rows)
     built = builder.build()
@@ -122,6 +132,10 @@ class ClassEntry(Spec):
     prefix_hit: Scalar | None = Field(default=None, description="share of a prompt's tokens in the prefix cache; default 0")
     cached_prefix: Scalar | None = Field(default=None, description="the same as the first tokens of each prompt")
     burstiness: Scalar | None = Field(default=None, description="variation of the times between arrivals; default 1: Poisson")
+    system_prompt: Scalar | None = Field(default=None, description="tokens before the messages of each conversation; default 0")
+    system_prompts: Scalar | None = Field(default=None, description="how many different system prompts there are; default 1")
+    turns: Scalar | None = Field(default=None, description="turns of a conversation: 5, uniform:1:9, ...; default 1")
+    think: Scalar | None = Field(default=None, description="pause before each turn but the first: 10 s, exponential:10 s, ...")
 
 
 class TrafficFile(Spec):
@@ -214,6 +228,7 @@ class _ClassBuilder:
             **self._prefix(input_len),
             burstiness=self._burstiness(name, trace, rate),
             pairs=pairs,
+            conversation=self._conversation(),
             **generator,
         )
 
@@ -226,6 +241,20 @@ class _ClassBuilder:
             longest = f"{input_len.maximum:,} tokens: at most {input_len.maximum - 1:,}"
             raise self.fail("cached_prefix", f"{cached:,} leaves nothing of a prompt of {longest}")
         return {"prefix_hit": self._parsed("prefix_hit", scalars.parse_share) or 0.0, "cached_prefix": cached}
+
+    def _conversation(self) -> Conversation | None:
+        """What prompts have in common."""
+        parsers: dict[str, Callable[[Any], Any]] = {
+            "system_prompt": lambda value: parse_count(value, "tokens of a system prompt", minimum=1),
+            "system_prompts": lambda value: parse_count(value, "system prompts", minimum=1),
+            "turns": lambda value: parse_lengths(value, "", self.folder),
+            "think": parse_pause,
+        }
+        conversation = parse_conversation({key: self._parsed(key, parsers[key]) for key in KEYS}, self.fail)
+        if conversation is not None and (both := [key for key in ("prefix_hit", "cached_prefix") if self._has(key)]):
+            given = next(key for key in KEYS if self._has(key))
+            raise self.fail(both[0], f"says what is cached, and with {given} that is simulated: give one of them")
+        return conversation
 
     def _generator(self, concurrency: int | None) -> dict[str, Any]:
         """How the load generator starts and stops clients."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
+from roofline.serving.traffic.conversations import Conversation
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.pairs import Pairs, independent
 from roofline.serving.traffic.profile import Profile
@@ -47,6 +48,8 @@ class RequestClass:
         cached_prefix: the first tokens of each prompt, which are; at least one token is computed.
         burstiness: standard deviation of the times between arrivals over their mean; 1: Poisson.
         pairs: observed requests, whose prompt and output lengths correlate; None: independent lengths.
+        conversation: what prompts have in common: then `input_len` has the new tokens of each turn, and requests of all turns
+            arrive at the rate; None: nothing.
 
     Raises:
         InputError: neither or both of a rate and a concurrency; a rate that is not above 0 and finite; a concurrency below 1.
@@ -67,6 +70,7 @@ class RequestClass:
     cached_prefix: int = 0
     burstiness: float = 1.0
     pairs: Pairs | None = None
+    conversation: Conversation | None = None
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.concurrency is None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import math
 import re
 from dataclasses import dataclass, field
@@ -37,11 +38,18 @@ class Column:
 # Azure's LLM inference traces of 2023 and 2024 (https://github.com/Azure/AzurePublicDataset): TIMESTAMP, ContextTokens,
 # GeneratedTokens.
 # BurstGPT (https://github.com/HPMLL/BurstGPT): Timestamp, Request tokens, Response tokens.
-# Mooncake (https://github.com/kvcache-ai/Mooncake) has input_length, output_length, but a timestamp in milliseconds: no alias.
+# Mooncake (https://github.com/kvcache-ai/Mooncake): JSON lines with timestamp (milliseconds), input_length, output_length,
+# hash_ids (`_mooncake`).
 ARRIVED = Column("arrived_at", ("timestamp",), "seconds, or dates with times")
 PROMPT = Column("num_prefill_tokens", ("contexttokens", "request tokens"), "tokens of the prompt")
 OUTPUT = Column("num_decode_tokens", ("generatedtokens", "response tokens"), "tokens of the output")
+SESSION = Column("session_id", ("session", "conversation_id"), "the conversation that a request is a turn of")
+HASHES = Column("hash_ids", (), "numbers of the prompt's blocks of 512 tokens, apart by spaces; equal ones hold the same")
 COLUMNS = (ARRIVED, PROMPT, OUTPUT)
+_TEXTS = (SESSION, HASHES)
+"""Columns that say what prompts have in common."""
+HASHED = 512
+"""Tokens of a block of `hash_ids`."""
 _REASONS = 5
 _MOST_TOKENS = 2**40
 _NEEDED = (PROMPT, OUTPUT)
@@ -66,6 +74,8 @@ class Trace:
         skipped: number of broken rows that were left out.
         reasons: what was wrong with the first of them, with the line.
         notes: columns under other names, rows that were sorted.
+        sessions: number of each request's conversation, int64; None if the file has no such column.
+        hashes: numbers of the blocks of `HASHED` tokens of each prompt; None if the file has no such column.
     """
 
     name: str
@@ -77,9 +87,16 @@ class Trace:
     skipped: int = 0
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sessions: Array | None = field(default=None, repr=False)
+    hashes: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+    @property
+    def shares(self) -> bool:
+        """Whether it says what prompts have in common."""
+        return self.sessions is not None or self.hashes is not None
 
     @property
     def input(self) -> Input:
@@ -123,10 +140,11 @@ class Trace:
 
 
 def read_trace(path: str | Path, skip_bad_rows: bool = False) -> Trace:
-    """Read a trace from a CSV or Parquet file, or from the folder of a measured run (`engine_run.py`).
+    """Read a trace from a CSV or Parquet file, from Mooncake's JSON lines, or from the folder of a measured run
+    (`engine_run.py`).
 
     Columns are `arrived_at` (seconds, optional), `num_prefill_tokens` and `num_decode_tokens`, or as Azure and BurstGPT call
-    them; others are ignored.
+    them; `session_id` and `hash_ids`, optional, say what prompts have in common; others are ignored.
 
     Args:
         path: the file, or the folder.
@@ -151,6 +169,7 @@ class _Cells:
     path: Path
     sha256: str
     values: dict[str, Any]
+    texts: dict[str, Any]
     lines: list[int]
     broken: dict[int, str]
     notes: tuple[str, ...]
@@ -167,11 +186,13 @@ class _Cells:
 def _read_file(path: Path, skip_bad_rows: bool) -> Trace:
     import numpy as np
 
-    cells = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
+    readers = {".parquet": _parquet, ".jsonl": _mooncake}
+    cells = readers.get(path.suffix.lower(), _csv)(path)
     if not cells.lines:
         raise SpecError("has a header and no requests beneath it", path=path)
     parsed = None if cells.broken else _parse_all(cells)
     columns, bad = parsed if parsed is not None else _parse_each(cells)
+    hashes = _hashes(cells, columns, bad)
     if bad and not skip_bad_rows:
         index, why = next(iter(bad.items()))
         more = f" ({len(bad):,} of {len(cells.lines):,} rows are broken)" if len(bad) > 1 else ""
@@ -185,6 +206,7 @@ def _read_file(path: Path, skip_bad_rows: bool) -> Trace:
         late = int((np.diff(arrived) < 0).sum())
         order = np.argsort(arrived, kind="stable")
         columns = {name: column[order] for name, column in columns.items()}
+        hashes = None if hashes is None else [hashes[index] for index in order.tolist()]
         notes.append(f"{late:,} rows arrived before the one above them: sorted by arrival")
     for column in columns.values():
         column.flags.writeable = False
@@ -198,7 +220,77 @@ def _read_file(path: Path, skip_bad_rows: bool) -> Trace:
         skipped=len(bad),
         reasons=tuple(reasons),
         notes=tuple(notes),
+        sessions=columns.get(SESSION.name),
+        hashes=None if hashes is None else tuple(hashes),
     )
+
+
+def _hashes(cells: _Cells, columns: dict[str, Array], bad: dict[int, str]) -> list[tuple[int, ...]] | None:
+    """The blocks of the valid prompts; adds the conversations of those to `columns`, by number, and broken rows to `bad`."""
+    import numpy as np
+
+    rows = [index for index in range(len(cells.lines)) if index not in bad]
+    hashes: list[tuple[int, ...]] | None = None
+    if (texts := cells.texts.get(HASHES.name)) is not None:
+        hashes, valid = [], []
+        for place, index in enumerate(rows):
+            try:
+                hashes.append(_block_ids(texts[index], int(columns[PROMPT.name][place])))
+                valid.append(place)
+            except ValueError as error:
+                bad[index] = str(error)
+        if len(valid) < len(rows):
+            columns.update({name: column[valid] for name, column in columns.items()})
+            rows = [rows[place] for place in valid]
+    if (names := cells.texts.get(SESSION.name)) is not None:
+        ids: dict[str, int] = {}
+        sessions = [ids.setdefault(name, len(ids)) if (name := names[index].strip()) else -1 for index in rows]
+        columns[SESSION.name] = np.array(sessions, dtype=np.int64)
+    return hashes
+
+
+def _block_ids(text: str, prompt: int) -> tuple[int, ...]:
+    """The blocks of a prompt of `prompt` tokens; a `ValueError` says what is wrong with the cell."""
+    try:
+        blocks = tuple(map(int, text.strip().strip("[]").replace(",", " ").split()))
+    except ValueError:
+        blocks = (-1,)
+    if min(blocks, default=0) < 0:
+        raise ValueError(f"{HASHES.name} must be whole numbers apart by spaces, not {clean(text)[:40]!r}")
+    if len(blocks) != (needed := -(-prompt // HASHED)):
+        why = f"has {len(blocks)} blocks of {HASHED} tokens; a prompt of {prompt:,} tokens has {needed}"
+        raise ValueError(f"{HASHES.name} {why}")
+    return blocks
+
+
+_MOONCAKE = {"timestamp": ARRIVED.name, "input_length": PROMPT.name, "output_length": OUTPUT.name}
+
+
+def _mooncake(path: Path) -> _Cells:
+    """The cells of JSON lines as Mooncake's traces have them; times are milliseconds."""
+    raw = read_bytes(path)
+    values: dict[str, list[str]] = {name: [] for name in (*_MOONCAKE.values(), HASHES.name)}
+    lines: list[int] = []
+    broken: dict[int, str] = {}
+    for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip():
+            continue
+        row = dict.fromkeys(values, "")
+        try:
+            entry = json.loads(line)
+            row = {column: str(entry[name]) for name, column in _MOONCAKE.items()}
+            row[ARRIVED.name] = str(float(entry["timestamp"]) / 1e3)
+            row[HASHES.name] = " ".join(map(str, entry.get("hash_ids", ())))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            broken[len(lines)] = "must be an object with timestamp (milliseconds), input_length, output_length, hash_ids"
+            row = dict.fromkeys(values, "")
+        lines.append(number)
+        for name, value in row.items():
+            values[name].append(value)
+    if not any(values[HASHES.name]):
+        del values[HASHES.name]
+    notes = ("timestamps are milliseconds, as in Mooncake's traces",)
+    return _Cells(path, hashlib.sha256(raw).hexdigest(), *_numbers_and_texts(values), lines, broken, notes)
 
 
 def _csv(path: Path) -> _Cells:
@@ -211,8 +303,8 @@ def _csv(path: Path) -> _Cells:
     if broken:
         rows = [row if len(row) == width else [""] * width for row in rows]
     columns = list(zip(*rows, strict=True))
-    values = {name: columns[index] if columns else () for name, index in indices.items()}
-    return _Cells(path, table.sha256, values, lines, broken, notes)
+    cells = {name: columns[index] if columns else () for name, index in indices.items()}
+    return _Cells(path, table.sha256, *_numbers_and_texts(cells), lines, broken, notes)
 
 
 def _wrong_width(cells: int, width: int) -> str:
@@ -232,9 +324,15 @@ def _parquet(path: Path) -> _Cells:
         why = str(error).splitlines()[0]
         raise SpecError(f"is no Parquet file, or a truncated one ({why:.120})", path=path) from None
     indices, notes = _locate(path, list(table.column_names), None)
-    values = {name: ["" if cell is None else str(cell) for cell in table.column(i).to_pylist()] for name, i in indices.items()}
+    cells = {name: ["" if cell is None else str(cell) for cell in table.column(i).to_pylist()] for name, i in indices.items()}
     digest = hashlib.sha256(raw).hexdigest()
-    return _Cells(path, digest, values, list(range(1, table.num_rows + 1)), {}, notes, unit="row")
+    return _Cells(path, digest, *_numbers_and_texts(cells), list(range(1, table.num_rows + 1)), {}, notes, unit="row")
+
+
+def _numbers_and_texts(cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Cells of numbers, and of texts, by column."""
+    texts = {column.name: cells.pop(column.name) for column in _TEXTS if column.name in cells}
+    return cells, texts
 
 
 def _locate(path: Path, header: list[str], line: int | None) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -246,7 +344,7 @@ def _locate(path: Path, header: list[str], line: int | None) -> tuple[dict[str, 
     lower = [name.lower() for name in header]
     indices: dict[str, int] = {}
     notes = []
-    for column in COLUMNS:
+    for column in (*COLUMNS, *_TEXTS):
         matches = [index for index, name in enumerate(header) if name == column.name] or [
             index for index, name in enumerate(lower) if name == column.name or name in column.aliases
         ]

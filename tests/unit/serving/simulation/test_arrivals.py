@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulated import sent
 
 from roofline.errors import InputError
 from roofline.serving.simulation.arrivals import ARRIVALS, Arrivals, Clients, parse_arrivals
@@ -175,10 +176,10 @@ def test_clients_of_several_classes(tmp_path: Path) -> None:
         "  - {name: batch, concurrency: 1, input_len: 900, output_len: 1}\n"
     )
     found, _ = asked(workload=path, requests=4000)
-    lengths = list(found.closed_lengths((0,)))
+    requests = sent(found)
     assert found.closed
-    assert len(lengths) == 4000
-    assert sum(kind for _, _, kind in lengths) / 4000 == pytest.approx(1 / 4, abs=0.03)
+    assert len(requests) == 4000
+    assert sum(request.class_index for request in requests) / 4000 == pytest.approx(1 / 4, abs=0.03)
 
 
 @pytest.mark.parametrize(

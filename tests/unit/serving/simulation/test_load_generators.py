@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated import AffineStepTime, serve
+from simulated import AffineStepTime, sent, serve
 
 import roofline
 from roofline.errors import InputError
 from roofline.serving.simulation.arrivals import Clients, parse_arrivals
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.step_log import END
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.specs.source import Assumption
 
@@ -68,7 +69,7 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
 def test_prompts_a_client() -> None:
     """4 clients x 3 prompts."""
     found, notes = asked(workload="closed:4:prompts=3", input_len=100, output_len=10)
-    assert len(list(found.closed_lengths((0,)))) == found.num_expected == 12
+    assert len(sent(found)) == found.num_expected == 12
     assert [note.name for note in notes] == ["first_wave"]  # equal lengths and all at once: said, as TTFT hangs on it
     with pytest.raises(InputError, match="--requests: closed:4:prompts=3 says how many come, 3 per client"):
         asked(workload="closed:4:prompts=3", input_len=100, output_len=10, requests=5)
@@ -77,7 +78,7 @@ def test_prompts_a_client() -> None:
 def test_spread_of_lengths() -> None:
     """0.8 of 1000 tokens to 1000, of 10 to 10; a length that is drawn anyway has its own."""
     found, notes = asked(workload="closed:4:prompts=500:spread=0.8-1", input_len=1000, output_len=10)
-    prompts, answers, _ = zip(*found.closed_lengths((0,)), strict=True)
+    prompts, answers = zip(*((request.num_prompt_tokens, request.max_tokens) for request in sent(found)), strict=True)
     assert (min(prompts), max(prompts), set(answers)) == (800, 1000, {8, 9, 10})
     assert not notes
     one = asked(workload="closed:4:spread=0-1", input_len=2, output_len=1)[0].classes[0]
@@ -93,7 +94,7 @@ def test_clients_of_equal_lengths_stay_in_step() -> None:
     """
     requests = [Request(index, 0.0, 10, 2) for index in range(6)]
     found = serve("vllm-v0", requests, AffineStepTime(1.0, token=0.1), EngineConfig(100, 16, 8, 10), clients=[0.0, 0.0])
-    ends = [found.log.ends[at : at + 9] for at in range(0, len(found.log.ends), 9)]
+    ends = [found.log.ends[at : at + len(END)] for at in range(0, len(found.log.ends), len(END))]
     assert [first - arrived for _, arrived, _, _, first, *_ in ends] == pytest.approx([2, 4] * 3)
     assert [end[5] for end in ends] == pytest.approx([5, 5, 10, 10, 15, 15])
 
@@ -140,7 +141,8 @@ def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
     found, _ = asked(workload=path)
     text, _ = asked(workload="closed:4:prompts=3:ramp=2 s:warm-up=1:spread=0.8-1", input_len=1000, output_len=10)
     assert (found.requests, found.warm_up) == (text.requests, text.warm_up) == (12, 4)
-    assert list(found.closed_lengths((0,))) == list(text.closed_lengths((0,)))
+    lengths = [[(one.num_prompt_tokens, one.max_tokens) for one in sent(workload)] for workload in (found, text)]
+    assert lengths[0] == lengths[1]
     assert found.clients[0].ramp == 2.0
 
 

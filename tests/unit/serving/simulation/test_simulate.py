@@ -201,7 +201,7 @@ def test_refused_requests_have_reasons(tmp_path: Path) -> None:
 
 def test_the_series_adds_up() -> None:
     """Requests that arrived and ended, tokens, and mean levels within what there is."""
-    found = run(rate=8, replicas=2, balancer="least-loaded", **QUICK)
+    found = run(rate=8, replicas=2, router="least-loaded", **QUICK)
     series, width = found.series, found.series["interval_s"]
     assert sum(series["arrived_per_s"]) * width == pytest.approx(300)
     assert sum(series["ended_per_s"]) * width == pytest.approx(300)
@@ -270,7 +270,7 @@ def test_clients_that_begin_together_stay_together() -> None:
     ("given", "error", "message"),
     [
         ({"scheduler": "vllm"}, UnknownNameError, "unknown scheduler 'vllm'.*vllm-v1 or vllm-v0"),
-        ({"balancer": "random"}, UnknownNameError, "unknown balancer 'random'.*least-loaded"),
+        ({"router": "random"}, UnknownNameError, "unknown router 'random'.*least-loaded"),
         ({"preemption": "drop"}, UnknownNameError, "unknown way to preempt 'drop'.*recompute"),
         ({"basis": "sum"}, UnknownNameError, "unknown basis 'sum'"),
         ({"replicas": 0}, InputError, "--replicas"),
