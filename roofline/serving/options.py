@@ -204,7 +204,7 @@ class RunOptions(TypedDict, total=False):
         _text(
             "Fraction of the requests, from the start, to exclude from the statistics.",
             "FRACTION",
-            "0; 0.1 with --replications",
+            "up to the steady state (MSER-5) of 1,000 requests and more; 0, or 0.1 with --replications, of fewer",
         ),
     ]
     stepwise: Annotated[Flag, _flag("Simulate every step individually (slower; for verification).")]

@@ -13,7 +13,7 @@ from roofline.predict.options import DEPLOYMENT
 from roofline.serving.options import PREFIX_CACHING, SIMULATE
 
 _SLOTS = changed("max_num_seqs", default="256")
-FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates")
+FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence")
 
 
 def register(app: typer.Typer) -> None:

@@ -110,6 +110,53 @@ def _again(result: Simulation) -> Figure | None:
     return _drawn(result, "preempted-tokens", "Tokens of preempted requests", note, up, lines, number_cell, count)
 
 
+_FIGURES = ("mean", "p50", "p95", "p99")
+
+
+def confidence_section(result: Simulation) -> Section | None:
+    """The section with the confidence intervals of means and percentiles as whiskers, relative to the value; None where there
+    are none."""
+    series: list[Series] = []
+    rows: list[tuple[Cell, ...]] = []
+    for name in ("TTFT", "TPOT", "ITL", "E2E"):
+        one = getattr(result, f"{name.lower()}_s")
+        places: list[str] = []
+        labels: list[str] = []
+        whiskers: list[tuple[float, str | None]] = []
+        for figure in _FIGURES:
+            between = one.interval(figure)
+            if between is None or between[0] <= 0:
+                continue
+            place, value = f"{name} {figure}", getattr(one, figure)
+            places.append(place)
+            labels.append(f"{place}: {_text(value)}, {_text(between[0])} to {_text(between[1])}")
+            whiskers += [(between[0] / value - 1, place), (between[1] / value - 1, place), (0.0, None)]
+            rows.append((text_cell(place), about_time(value), about_time(between[0]), about_time(between[1])))
+        if not places:
+            continue
+        series += [
+            Series(
+                name=name, kind="line", role=name, x=tuple(at for at, _ in whiskers), y=tuple(place for _, place in whiskers),
+                variant=0,
+            ),
+            Series(
+                name=name, kind="points", role=name, x=(0.0,) * len(places), y=tuple(places), labels=tuple(labels), variant=0
+            ),
+        ]  # fmt: skip
+    if not rows:
+        return None
+    certainty = result.ttft_s.confidence or {}
+    how = "runs with other seeds" if certainty["method"] == "replications" else "batches of consecutive requests"
+    note = f"Ends of the {percent(certainty['level'], 0)} intervals as shares of the value, from {certainty['batches']} {how}."
+    title = "Confidence intervals"
+    drawn = Figure(
+        key="confidence", title=title, note=note, x=Axis(title="less or more than the value", scale="linear", unit="%"),
+        y=Axis(title="", scale="category"), series=tuple(series),
+        table=table("confidence-rows", title, note, ("figure", "value", "from", "to"), rows),
+    )  # fmt: skip
+    return Section(key="confidence", title=title, note="", figure=drawn, tables=(), half=True)
+
+
 def _few(result: Simulation, most: int) -> int:
     """Intervals that are taken together, so that at most `most` are left."""
     return math.ceil(len(result.series["running"]) / most)

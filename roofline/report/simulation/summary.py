@@ -41,6 +41,8 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
     if result.interrupted:
         left = plural(counts.unfinished, "request")
         lines.append(("Interrupted", f"{left} in flight not counted"))
+    if result.warm_up["method"] == "mser-5" and (result.warm_up["requests"] or "no steady state" in result.warm_up["why"]):
+        lines.append(("Warm-up", warm_up(result)))
     if result.estimate_basis is not None and result.steps:
         lines.append(("Steps", _step_times(result, result.estimate_basis)))
     elif result.steps:
@@ -100,6 +102,8 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         ("Utilization", f"{shares}, on average"),
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
+    if (certainty := confidence_line(result)) is not None:
+        lines.append(certainty)
     if (runs := result.replications) is not None:
         named = {"TTFT p99": "ttft_s.p99", "TPOT mean": "tpot_s.mean"}
         means = {label: runs["figures"][name] for label, name in named.items() if name in runs["figures"]}
@@ -107,6 +111,66 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         confidence = percent(runs["confidence"], 0)
         lines.append(("Between runs", f"{runs['runs']} runs with other seeds; {confidence} confidence: {', '.join(texts)}"))
     return lines
+
+
+def warm_up(result: Simulation) -> str:
+    """A sentence: how many requests are not counted, and why."""
+    cut, counts = result.warm_up, result.requests
+    if not cut["requests"]:
+        return f"{cut['why'][0].upper()}{cut['why'][1:]}."
+    runs = "" if result.replications is None else " of each run"
+    of = counts.arrived if result.replications is None else counts.arrived // result.replications["runs"]
+    return f"The first {cut['requests']:,} of {plural(of, 'request')}{runs} are not counted: {cut['why']}."
+
+
+_IN_LINE = (("ttft_s", "mean"), ("ttft_s", "p99"), ("tpot_s", "mean"), ("tpot_s", "p99"))
+
+
+def confidence_line(result: Simulation) -> tuple[str, str] | None:
+    """Label and text: intervals of TTFT and TPOT, and on what they rest, or why there are none; None of several runs."""
+    certainty = result.ttft_s.confidence
+    if result.replications is not None or certainty is None:
+        return None
+    texts: list[str] = []
+    last = ""
+    for name, figure in _IN_LINE:
+        if (ends := getattr(result, name).interval(figure)) is not None:
+            label = "" if last == name else f"{_NAMES[name]} "
+            texts.append(f"{label}{figure} {_range(*ends)}")
+            last = name
+    if not texts:
+        return "Confidence", f"No intervals: {certainty['mean'].get('why', '')}."
+    missing = sorted({figure for name, figure in _IN_LINE if getattr(result, name).interval(figure) is None})
+    without = f"; none of {' and '.join(missing)}: too few independent requests" if missing else ""
+    return "Confidence", f"{percent(certainty['level'], 0)} intervals: {', '.join(texts)}{without}"
+
+
+def _range(low: float, high: float) -> str:
+    """Two times in seconds, with their unit once where both have the same."""
+    first, last = seconds(low), seconds(high)
+    return f"{first.removesuffix(' ' + last.split(' ')[-1])} to {last}"
+
+
+def confidence_table(result: Simulation) -> Table | None:
+    """Text table of the intervals of the means and percentiles; None without any."""
+    figures = ("mean", "p50", "p90", "p95", "p99")
+    rows, reasons = [], []
+    for name, label in _NAMES.items():
+        one: Latency = getattr(result, name)
+        if one.confidence is None or one.mean is None:
+            continue
+        ends = [one.interval(figure) for figure in figures]
+        rows.append((label, *(ABSENT if each is None else _range(*each) for each in ends)))
+        reasons += [f"{label} {figure}: {why}" for figure in figures if (why := one.confidence[figure].get("why"))]
+    if not any(cell != ABSENT for row in rows for cell in row[1:]):
+        return None
+    certainty = result.ttft_s.confidence or {}
+    how = "runs with other seeds" if certainty["method"] == "replications" else "batches of consecutive requests"
+    more = f" and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    note = f"{percent(certainty['level'], 0)}, from {certainty['batches']} {how}" + (
+        f". {'; '.join(reasons[:2])}{more}" if reasons else ""
+    )
+    return Table("Confidence", note, ("latency", *figures), (False, *[True] * 5), tuple(rows))
 
 
 def _step_times(result: Simulation, basis: str) -> str:
@@ -139,7 +203,11 @@ def tables(result: Simulation) -> list[Table]:
     """All text tables except the assumptions; none if the model does not fit."""
     if not result.fits:
         return []
-    return [table for table in (latency_table(result), load_table(result), interval_table(result)) if table is not None]
+    return [
+        table
+        for table in (latency_table(result), confidence_table(result), load_table(result), interval_table(result))
+        if table is not None
+    ]
 
 
 def latency_table(result: Simulation) -> Table:
