@@ -1,7 +1,8 @@
 """How often the 95 % intervals of `simulate` hold the truth: queues whose waiting times are known, over many seeds.
 
-One running request at a time, prompts of one length and outputs of one token, Poisson arrivals: M/D/1, whose TTFT has a known mean (Pollaczek and Khinchine) and known percentiles (Crommelin 1932). And an M/M/1 queue, computed by Lindley's
-recursion and given to the same batches, whose times in the system are exponential.
+One running request at a time, prompts of one length and outputs of one token, Poisson arrivals: M/D/1, whose TTFT has a known
+mean (Pollaczek and Khinchine) and known percentiles (Crommelin 1932). And an M/M/1 queue, computed by Lindley's recursion and
+given to the same batches, whose times in the system are exponential.
 
     python benchmarks/confidence.py [--seeds 200]
 """

@@ -23,15 +23,26 @@ GROUP = 5
 _MAX_GROUPS = 1 << 16
 
 
-class Batch:
-    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens."""
+OF_CLASS = ("completed", "good", "ttft", "e2e", "output_tokens")
+"""Sums over the requests of a class."""
 
-    __slots__ = ("completed", "good", "output_tokens", "preempted", "prompt_tokens", "times")
+
+class Batch:
+    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; and
+    `OF_CLASS` by the number of their class."""
+
+    __slots__ = ("classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "times")
 
     def __init__(self) -> None:
         self.times = {name: Histogram() for name in TIMES}
         self.completed = self.good = self.preempted = 0
         self.output_tokens = self.prompt_tokens = 0.0
+        self.classes: dict[int, list[float]] = {}
+
+    def add_class(self, index: int, sums: Sequence[float]) -> None:
+        """Add `OF_CLASS` of some requests of a class."""
+        before = self.classes.get(index, [0.0] * len(OF_CLASS))
+        self.classes[index] = [one + more for one, more in zip(before, sums, strict=True)]
 
     def merge(self, other: Batch) -> None:
         """Add the sums of another batch."""
@@ -42,6 +53,8 @@ class Batch:
         self.preempted += other.preempted
         self.output_tokens += other.output_tokens
         self.prompt_tokens += other.prompt_tokens
+        for index, sums in other.classes.items():
+            self.add_class(index, sums)
 
 
 def merged(batches: Sequence[Batch]) -> Batch:

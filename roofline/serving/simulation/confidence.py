@@ -36,7 +36,7 @@ MIN_BATCHES = 8
 """Batches that an interval is computed from, at least."""
 MIN_BEYOND = 10
 """Requests (tokens, of ITL) beyond a percentile for which it has an interval, at least."""
-MIN_INDEPENDENT, MIN_INDEPENDENT_BEYOND = 20, 3
+MIN_INDEPENDENT, MIN_INDEPENDENT_BEYOND = 20, 5
 """Of independent requests, in one run: as many as would leave the median as uncertain as it is."""
 MIN_REQUESTS = 1000
 """Requests of a run from which on its warm-up is looked for."""

@@ -33,14 +33,25 @@ def _place(seconds: float) -> int:
 class Histogram:
     """Weighted counts of times in seconds, from 100 ns to 300 years."""
 
-    __slots__ = ("_counts", "max", "min", "total", "weight")
+    __slots__ = ("_kept", "max", "min", "total", "weight")
 
     def __init__(self) -> None:
-        import numpy as np
-
-        self._counts: Array = np.zeros(_BINS)
+        self._kept: Array | None = None
         self.total = self.weight = 0.0
         self.min, self.max = math.inf, -math.inf
+
+    @property
+    def _counts(self) -> Array:
+        """Weights by bin. NB: most histograms of a run stay empty, and take no memory."""
+        import numpy as np
+
+        if self._kept is None:
+            self._kept = np.zeros(_BINS)
+        return self._kept
+
+    @_counts.setter
+    def _counts(self, counts: Array) -> None:
+        self._kept = counts
 
     def add(self, values: Array, weights: Array | None = None) -> None:
         """Add times in seconds, shape (n,), each with a weight, shape (n,); default 1."""

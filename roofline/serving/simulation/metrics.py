@@ -249,6 +249,11 @@ class Metrics:
             batch.output_tokens += float(output[rows].sum())
             batch.prompt_tokens += float(ended["prompt"][rows].sum())
             batch.preempted += int((ended["preemptions"][rows] > 0).sum())
+            which = ended["class"][rows]
+            for index in np.unique(which).astype(np.int64).tolist():
+                of = rows[which == index]
+                sums = (len(of), good[of].sum(), ttft[of].sum(), e2e[of].sum(), output[of].sum())
+                batch.add_class(index, [float(one) for one in sums])
 
     def _add_runs(self, runs: dict[str, Array]) -> None:
         import numpy as np

@@ -13,7 +13,7 @@ from roofline.predict.analyze import estimate_basis, estimate_notes, facts
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.registry import Displayed
-from roofline.serving.simulation.batches import TIMES
+from roofline.serving.simulation.batches import OF_CLASS, TIMES, merged
 from roofline.serving.simulation.confidence import CONFIDENCE, QUANTILES, Confidence, Interval, WarmUp, confidence
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.metrics import COSTS
@@ -27,8 +27,8 @@ from roofline.specs.workload import Step, cached_tokens, decode, prefill, sequen
 if TYPE_CHECKING:
     import pandas as pd
 
-_OBJECTS = ("requests", "refusals", "assumptions")
-_LATER = ("confidence", "warm_up")
+_OBJECTS = ("requests", "refusals", "assumptions", "classes")
+_LATER = ("classes", "confidence", "fairness", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -116,6 +116,12 @@ class Simulation(Displayed):
     """Share of the requests within the SLO; None without one."""
     confidence: dict[str, Any] = field(default_factory=dict)
     """Intervals (`low`, `high`) of `within_slo` and `goodput` at a `level`; the rate of completions counts as known."""
+    classes: tuple[dict[str, Any], ...] = ()
+    """Of each class of requests: how many completed, mean TTFT and E2E, output tokens/s of a request while it is served, and
+    the share within the SLO."""
+    fairness: float | None = None
+    """Jain's index over the classes: 1 if all get the same share of their requests within the SLO (without one: the same output
+    tokens/s per request), 1/n if one gets everything; None of one class."""
     warm_up: dict[str, Any] = field(default_factory=lambda: WarmUp().to_dict())
     """The first `requests` of each run, which do not count; by which `method` they were found, and `why`."""
     utilisation: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(("compute", "memory", "kv")))
@@ -172,6 +178,8 @@ class Simulation(Displayed):
             "within_slo": self.within_slo,
             "confidence": self.confidence,
             "warm_up": self.warm_up,
+            "classes": list(self.classes),
+            "fairness": self.fairness,
             "utilisation": self.utilisation,
             "estimate_basis": self.estimate_basis,
             "steps": self.steps,
@@ -203,6 +211,7 @@ class Simulation(Displayed):
                 **latencies,
                 "requests": Requests(**counts),
                 "refusals": tuple(content["refusals"]),
+                "classes": tuple(content.get("classes", ())),
                 "assumptions": notes,
             }
         )
@@ -245,6 +254,7 @@ def summarize(
         first.counted.merge(other.metrics.counted)
     means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
     slo = any(one.ttft or one.tpot for one in workload.classes)
+    classes = _classes(workload, runs, slo=slo)
     about: dict[str, Any] = facts(server.request)
     typical = _typical(server, means, first.times["itl"].mean, workload.mean_hit)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name], certainty.of(name)) for name in TIMES}
@@ -289,6 +299,8 @@ def summarize(
         within_slo=means["within_slo"] if slo else None,
         confidence=_of_slo(certainty, rates["requests_per_s"]) if slo else {},
         warm_up=warm_up.to_dict(),
+        classes=classes,
+        fairness=jain([one["within_slo"] if slo else one["output_tokens_per_s"] for one in classes]),
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
@@ -297,6 +309,35 @@ def summarize(
         assumptions=(*notes, *(estimate_notes(server.request, typical.values()) if server.tables.basis != "bound" else ())),
         replications=intervals(figures) if len(runs) > 1 else None,
     )
+
+
+def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dict[str, Any], ...]:
+    """What the requests of each class of several runs had."""
+    whole = merged([one.metrics.counted for one in runs])
+    classes = []
+    for index, one in enumerate(workload.classes):
+        completed, good, ttft, e2e, tokens = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        classes.append({
+            "name": one.name, "completed": int(completed),
+            "within_slo": good / completed if slo and completed else None,
+            "ttft_s": ttft / completed if completed else None,
+            "e2e_s": e2e / completed if completed else None,
+            "output_tokens_per_s": tokens / e2e if e2e else None,
+        })  # fmt: skip
+    return tuple(classes)
+
+
+def jain(shares: Sequence[float | None]) -> float | None:
+    """Return Jain's fairness index of what each of several gets; None of fewer than two, or where nobody gets anything.
+
+    Source: Jain, Chiu, Hawe 1984, A quantitative measure of fairness and discrimination, DEC TR-301.
+
+    >>> jain([1.0, 1.0, 1.0]), jain([1.0, 0.0, 0.0, 0.0])
+    (1.0, 0.25)
+    """
+    known = [one for one in shares if one is not None]
+    squares = math.fsum(one**2 for one in known)
+    return math.fsum(known) ** 2 / (len(known) * squares) if len(known) > 1 and squares else None
 
 
 def _unsteady(workload: Workload, saturated: bool, runs: Sequence[Run]) -> str:

@@ -116,7 +116,7 @@ def waiting(load: float, num: int, seed: int) -> np.ndarray:
 def test_intervals_hold_the_truth_of_a_queue() -> None:
     """M/M/1 at half load, 5,000 requests: times in the system are exponential with mean 2.
 
-    Of 100 seeds 95 should hold it; 88 to 100 do with a probability of more than 99 %. docs/simulation.md has the figures of 200.
+    Of 100 seeds 95 should hold it; 88 to 100 do with a probability of more than 99 %. Figures of 200: docs/simulation.md.
     """
     truth = {"mean": 2.0} | {name: -2 * math.log(1 - share) for name, share in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95))}
     hold: dict[str, list[bool]] = {name: [] for name in truth}
