@@ -157,6 +157,42 @@ def confidence_section(result: Simulation) -> Section | None:
     return Section(key="confidence", title=title, note="", figure=drawn, tables=(), half=True)
 
 
+def rates_section(result: Simulation) -> Section | None:
+    """The section with the share of the requests within the SLO at each rate that was tried; None without a search."""
+    search = result.find_rate
+    if search is None or not search["points"]:
+        return None
+    series = []
+    for number, seed in enumerate(search["seeds"]):
+        points = [point for point in search["points"] if point["seed"] == seed]
+        name = f"seed {seed}"
+        series.append(Series(
+            name=name, kind="line", role="estimate", x=tuple(point["rate"] for point in points),
+            y=tuple(point["within_slo"] for point in points), variant=number,
+            labels=tuple(f"{name}, {point['rate']:.4g} req/s: {percent(point['within_slo'])}" for point in points),
+        ))  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            number_cell(point["rate"]), number_cell(point["seed"]), share(point["within_slo"]),
+            text_cell("yes" if point["holds"] else "no"),
+        )
+        for point in search["points"]
+    ]  # fmt: skip
+    marks = []
+    if search["percentile"] is not None:
+        marks.append(Mark(text=f"{percent(search['percentile'])} of the requests", y=search["percentile"], role="slo"))
+    if search["rate"] is not None:
+        marks.append(Mark(text=f"{search['rate']:.3g} req/s", x=search["rate"], role="critical"))
+    title = "Rates tried"
+    drawn = Figure(
+        key="find-rate", title=title, note="Share of the requests within the SLO at each rate, by seed.",
+        x=Axis(title="offered load, requests/s", scale="linear"), y=Axis(title="within the SLO", scale="linear", unit="%"),
+        series=tuple(series), marks=tuple(marks),
+        table=table("find-rate-rows", title, "", ("requests/s", "seed", "within the SLO", "holds"), rows),
+    )  # fmt: skip
+    return Section(key="find-rate", title=title, note="", figure=drawn, tables=(), half=True)
+
+
 def _few(result: Simulation, most: int) -> int:
     """Intervals that are taken together, so that at most `most` are left."""
     return math.ceil(len(result.series["running"]) / most)

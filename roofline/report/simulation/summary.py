@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__
 from roofline.formatting import ABSENT, about, about_number, about_range, number, percent, plural, seconds
@@ -22,10 +24,11 @@ def verdict(result: Simulation) -> list[str]:
     """Sentences: requests completed and throughput; saturation; share within the SLO."""
     if result.unfit is not None:
         return [f"{result.unfit}."]
+    first = [] if result.find_rate is None else [found_rate(result.find_rate)]
     counts, rates = result.requests, result.throughput
     tokens = f"{about_number(rates['output_tokens_per_s'])} output tok/s"
     took = f"{counts.completed:,} of {plural(counts.arrived, 'request')} completed in {seconds(result.duration_s)}"
-    texts = [f"{took}: {number(rates['requests_per_s'], 3)} req/s, {tokens}."]
+    texts = [*first, f"{took}: {number(rates['requests_per_s'], 3)} req/s, {tokens}."]
     if result.saturated:
         offered = number(result.offered_rate or 0.0, 3)
         texts.append(f"Saturated: the offered load is {offered} req/s; queues grow for as long as it lasts.")
@@ -33,6 +36,46 @@ def verdict(result: Simulation) -> list[str]:
         share = percent(result.within_slo, digits=4)
         texts.append(f"{share} of the requests meet the SLO: goodput {number(result.goodput or 0.0, 3)} req/s.")
     return texts
+
+
+_BINDS = {
+    "ttft": "TTFT exceeds its objective first", "tpot": "TPOT exceeds its objective first",
+    "throughput": "the server is saturated first",
+}  # fmt: skip
+
+
+def found_rate(search: Mapping[str, Any]) -> str:
+    """Sentences: the highest rate within the objectives with its interval, and what binds beyond it."""
+    share = "" if search["percentile"] is None else f" for {percent(search['percentile'], digits=4)} of the requests"
+    tried = [point["rate"] for point in search["points"]]
+    if search["rate"] is None:
+        lowest = f", down to {number(min(tried), 3)} req/s" if tried else ""
+        why = f": {_BINDS[search['binds']]}" if search["binds"] else ""
+        return f"No rate that was tried{lowest}, holds the SLO{share}{why}."
+    between = ""
+    if search["low"] is not None:
+        seeds = plural(len(search["seeds"]), "seed")
+        between = (
+            f" ({percent(search['level'], 0)} interval {number(search['low'], 3)} to {number(search['high'], 3)}, {seeds})"
+        )
+    rate = f"The SLO holds{share} up to {number(search['rate'], 3)} req/s{between}"
+    return f"{rate}; beyond it {_BINDS[search['binds']]}. At that rate, with seed {search['seeds'][0]}:"
+
+
+def rates_table(result: Simulation) -> Table | None:
+    """Text table of the rates that were tried; None without a search."""
+    if result.find_rate is None:
+        return None
+    rows = tuple(
+        (
+            number(point["rate"], 4), str(point["seed"]), percent(point["within_slo"], digits=4),
+            *(percent(point[f"within_{name}"], digits=4) for name in ("ttft", "tpot")),
+            "yes" if point["holds"] else "no, saturated" if point["saturated"] else "no",
+        )
+        for point in result.find_rate["points"]
+    )  # fmt: skip
+    columns = ("req/s", "seed", "within the SLO", "TTFT", "TPOT", "holds")
+    return Table("Rates tried", "shares of the requests", columns, (True, True, True, True, True, False), rows)
 
 
 def remarks(result: Simulation) -> list[tuple[str, str]]:
@@ -140,7 +183,8 @@ def confidence_line(result: Simulation) -> tuple[str, str] | None:
             last = name
     if not texts:
         return "Confidence", f"No intervals: {certainty['mean'].get('why', '')}."
-    missing = sorted({figure for name, figure in _IN_LINE if getattr(result, name).interval(figure) is None})
+    absent = [(name, figure) for name, figure in _IN_LINE if getattr(result, name).interval(figure) is None]
+    missing = [f"{_NAMES[name]} {figure}" for name, figure in absent if getattr(result, name).mean is not None]
     without = f"; none of {' and '.join(missing)}: too few independent requests" if missing else ""
     return "Confidence", f"{percent(certainty['level'], 0)} intervals: {', '.join(texts)}{without}"
 
@@ -203,11 +247,10 @@ def tables(result: Simulation) -> list[Table]:
     """All text tables except the assumptions; none if the model does not fit."""
     if not result.fits:
         return []
-    return [
-        table
-        for table in (latency_table(result), confidence_table(result), load_table(result), interval_table(result))
-        if table is not None
-    ]
+    listed = (
+        latency_table(result), rates_table(result), confidence_table(result), load_table(result), interval_table(result),
+    )  # fmt: skip
+    return [table for table in listed if table is not None]
 
 
 def latency_table(result: Simulation) -> Table:
@@ -346,7 +389,7 @@ def answer(result: Simulation) -> Answer:
         title=summary.headline(result),
         settings=settings_line(result, *workload(result)),
         verdict=" ".join(verdict(result)),
-        passed=None if ran and not result.saturated else False,
+        passed=None if ran and not result.saturated and (result.find_rate or {"rate": 0})["rate"] is not None else False,
         parts=(
             *(replace(table, title="", note="") for table in listed[:1]),
             (*remarks(result), *(load_lines(result) if ran else ())),

@@ -23,7 +23,7 @@ GROUP = 5
 _MAX_GROUPS = 1 << 16
 
 
-OF_CLASS = ("completed", "good", "ttft", "e2e", "output_tokens")
+OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens")
 """Sums over the requests of a class."""
 
 

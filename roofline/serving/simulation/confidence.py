@@ -313,4 +313,4 @@ def initial_requests(latencies: Mapping[str, tuple[Array, Array]], size: int) ->
             cut, which = groups * size, name.upper()
     if not cut:
         return 0, "the first requests are not quicker than the others (MSER-5)"
-    return cut, f"the server was empty at first: {which} is steady after them (MSER-5)"
+    return cut, f"the server was empty at first, and {which} is steady after them (MSER-5)"

@@ -235,8 +235,12 @@ class Metrics:
         ttft, e2e = ended["first"] - arrived, at - arrived
         tpot = (at - ended["first"]) / np.maximum(output - 1, 1)
         good = np.ones(len(at), dtype=bool)
+        within = {"ttft": good.copy(), "tpot": good.copy()}
         for index, (max_ttft, max_tpot) in self.objectives.items():
-            good &= (ended["class"] != index) | ((ttft <= max_ttft) & ((tpot <= max_tpot) | (output == 1)))
+            others = ended["class"] != index
+            within["ttft"] &= others | (ttft <= max_ttft)
+            within["tpot"] &= others | (tpot <= max_tpot) | (output == 1)
+        good = within["ttft"] & within["tpot"]
         self.groups["ttft"].add(ended["index"], ttft)
         self.groups["e2e"].add(ended["index"], e2e)
         for batch, rows in self.batches.of_requests(ended["index"]):
@@ -252,8 +256,8 @@ class Metrics:
             which = ended["class"][rows]
             for index in np.unique(which).astype(np.int64).tolist():
                 of = rows[which == index]
-                sums = (len(of), good[of].sum(), ttft[of].sum(), e2e[of].sum(), output[of].sum())
-                batch.add_class(index, [float(one) for one in sums])
+                sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
+                batch.add_class(index, [float(len(of)), *map(float, sums)])
 
     def _add_runs(self, runs: dict[str, Array]) -> None:
         import numpy as np

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "warm_up")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -135,6 +135,9 @@ class Simulation(Displayed):
     assumptions: tuple[Assumption, ...] = ()
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
+    find_rate: dict[str, Any] | None = None
+    """The search for the highest rate within the objectives: `rate` with its interval, `rates` by seed, what `binds` beyond it,
+    and the `points` that were tried. This is the simulation at that rate then."""
     interrupted: bool = False
     """Whether the user ended the run: the result is of the requests that had ended by then."""
     unfit: str | None = None
@@ -186,6 +189,7 @@ class Simulation(Displayed):
             "series": self.series,
             "distributions": self.distributions,
             "replications": self.replications,
+            "find_rate": self.find_rate,
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
             ],
@@ -316,10 +320,12 @@ def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dic
     whole = merged([one.metrics.counted for one in runs])
     classes = []
     for index, one in enumerate(workload.classes):
-        completed, good, ttft, e2e, tokens = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        completed, good, within_ttft, within_tpot, ttft, e2e, tokens = whole.classes.get(index, [0.0] * len(OF_CLASS))
         classes.append({
             "name": one.name, "completed": int(completed),
             "within_slo": good / completed if slo and completed else None,
+            "within_ttft": within_ttft / completed if one.ttft and completed else None,
+            "within_tpot": within_tpot / completed if one.tpot and completed else None,
             "ttft_s": ttft / completed if completed else None,
             "e2e_s": e2e / completed if completed else None,
             "output_tokens_per_s": tokens / e2e if e2e else None,
@@ -502,7 +508,7 @@ def _workload(workload: Workload, seed: int, warm_up_share: float) -> dict[str, 
             {
                 "name": one.name, "input_len": str(one.input_len), "output_len": str(one.output_len),
                 "mean_input": one.input_len.mean, "mean_output": one.output_len.mean, "ttft_s": one.ttft, "tpot_s": one.tpot,
-                "prefix_hit": one.mean_hit,
+                "prefix_hit": one.mean_hit, "percentile": one.percentile,
             }
             for one in workload.classes
         ],

@@ -74,6 +74,8 @@ def simulate(
     rows: str | PathLike[str] | None = None,
     perfetto: str | PathLike[str] | None = None,
     stepwise: bool = False,
+    find_rate: bool = False,
+    percentile: float | str | None = None,
     interrupts: Interrupts | None = None,
     progress: Callable[[int, int | None], None] | None = None,
     **deployment: Unpack[DeploymentOptions],
@@ -116,6 +118,10 @@ def simulate(
         rows: a `.csv` or `.parquet` file for a row per request, written as they end.
         perfetto: a `.json` or `.json.gz` file for a trace of one run, which ui.perfetto.dev shows.
         stepwise: form every step on its own: slower, for checking.
+        find_rate: find the highest rate at which the objectives hold, over `replications` seeds (default 5), beginning at
+            `rate`; the result is of that rate.
+        percentile: percentage of the requests of each class that must meet both objectives; default: 95, or as the traffic
+            has it.
         interrupts: what Ctrl-C does: with it the run ends, and the result is of what was served so far (`interrupted`).
         progress: called now and then with the number of requests that have ended, and of all (None: unknown).
         **deployment: the options of `roofline analyze` that describe the deployment.
@@ -127,6 +133,13 @@ def simulate(
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, an invalid file, a scheduler that makes no progress.
     """
+    given = dict(locals())
+    if find_rate:
+        from roofline.serving.simulation import find_rate as search
+
+        return search.find_rate(simulate, given)
+    if percentile is not None:
+        raise InputError("--percentile says what --find-rate looks for: give that too")
     notes: list[Assumption] = []
     load = read_workload(
         trace=trace, workload=workload, rate=rate, requests=requests, until=until, skip_bad_rows=skip_bad_rows, notes=notes,

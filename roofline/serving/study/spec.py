@@ -30,7 +30,8 @@ from roofline.units import parse_count
 MAX_RUNS = 100_000
 _OF_STUDY = {
     "rate": "a study has `rates`", "seed": "a study has `seeds`", "replications": "a study has `seeds`",
-    "perfetto": "it is of one run", "stepwise": "it is for checking one run",
+    "find_rate": "a study has `rates`",
+    "percentile": "it is of --find-rate", "perfetto": "it is of one run", "stepwise": "it is for checking one run",
 }  # fmt: skip
 """Options of `simulate` that no run of a study has of its own, and why."""
 _PATHS = ("trace", "workload", "model", "hardware", "price")
