@@ -102,7 +102,7 @@ _GROUPS = {
     "Serve": {
         "plan": "Find deployments that serve a load within latency objectives.",
         "simulate": "Simulate a server under a request trace or random arrivals.",
-        "study": "Simulate a grid of policies, rates, seeds and deployments and compare them.",
+        "study": "Compare policies by simulations at several rates and seeds.",
         "preempt": "Compare recomputing a preempted sequence with swapping it.",
     },
     "Measure": {

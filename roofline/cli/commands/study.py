@@ -46,7 +46,9 @@ def study(
     verbose: VerboseOption = 0,
     quiet: QuietOption = False,
 ) -> int:  # fmt: skip
-    """Simulate a grid of policies, rates, seeds and deployments and compare them. Each finished run is a file of the folder; an
+    """Compare policies by simulations at several rates and seeds.
+
+    Every policy is simulated on every deployment at every rate with every seed. Each finished run is a file of the folder; an
     interrupted study resumes there.
 
     Example: roofline study docs/examples/study.yaml --executor processes -o study

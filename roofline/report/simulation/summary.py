@@ -24,7 +24,7 @@ def verdict(result: Simulation) -> list[str]:
     """Sentences: requests completed and throughput; saturation; share within the SLO."""
     if result.unfit is not None:
         return [f"{result.unfit}."]
-    first = [] if result.find_rate is None else [found_rate(result.find_rate)]
+    first = [] if result.find_rate is None else [rate_sentence(result.find_rate)]
     counts, rates = result.requests, result.throughput
     tokens = f"{about_number(rates['output_tokens_per_s'])} output tok/s"
     took = f"{counts.completed:,} of {plural(counts.arrived, 'request')} completed in {seconds(result.duration_s)}"
@@ -44,7 +44,7 @@ _BINDS = {
 }  # fmt: skip
 
 
-def found_rate(search: Mapping[str, Any]) -> str:
+def rate_sentence(search: Mapping[str, Any]) -> str:
     """Sentences: the highest rate within the objectives with its interval, and what binds beyond it."""
     share = "" if search["percentile"] is None else f" for {percent(search['percentile'], digits=4)} of the requests"
     tried = [point["rate"] for point in search["points"]]

@@ -80,7 +80,7 @@ def _interval(one: Row, digits: int) -> str:
 
 def comparison_table(result: StudyResult, rows: tuple[Row, ...] | None = None) -> Table:
     """Text table of means over the seeds: goodput, share within the SLO, latencies, tokens/s, fairness, cost."""
-    kept = result.comparison if rows is None else rows
+    selected = result.comparison if rows is None else rows
     slo, costs = has_slo(result), any(row["cost_per_million_tokens"] for row in result.comparison)
     fair = any(row["fairness"] for row in result.comparison)
     columns = [
@@ -97,7 +97,7 @@ def comparison_table(result: StudyResult, rows: tuple[Row, ...] | None = None) -
             *([_number(row["cost_per_million_tokens"])] if costs else []),
             _state(row),
         )
-        for row in kept
+        for row in selected
     ]  # fmt: skip
     note = f"means over {plural(len(result.study['seeds']), 'seed')}; cost: of a million output tokens" if costs else ""
     right = (False, *[True] * (len(columns) - 2), False)
@@ -167,9 +167,11 @@ def _listed(options: dict[str, Any]) -> str:
 def answer(result: StudyResult) -> Answer:
     """Return the answer of `roofline study`."""
     whole = result.comparison
-    kept = whole if len(whole) <= _ROWS else _best_rows(result)
-    brief = comparison_table(result, kept)
-    more = () if kept is whole else ((("Rows", f"of each policy the rate with its highest goodput; all {len(whole)}: -v"),),)
+    selected = whole if len(whole) <= _ROWS else _best_rows(result)
+    brief = comparison_table(result, selected)
+    more = (
+        () if selected is whole else ((("Rows", f"of each policy the rate with its highest goodput; all {len(whole)}: -v"),),)
+    )
     details = [comparison_table(result), interval_table(result), options_table(result)]
     return Answer(
         title=headline(result),

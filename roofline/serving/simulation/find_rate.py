@@ -256,10 +256,10 @@ class _Search:
         except RooflineError:  # such as of replicas that divide a node: the search begins lower
             return guess
         seconds = times["time_estimate_s"] if np.isfinite(times["time_estimate_s"]).all() else times["time_bound_s"]
-        kept = [
+        allowed = [
             (batch, took) for batch, took in zip(batches, seconds.tolist(), strict=True) if took <= (one["tpot_s"] or math.inf)
         ]
-        rates = [1 / ((probe.ttft_s.mean or 0.0) + (output - 1) * took / batch) for batch, took in kept]
+        rates = [1 / ((probe.ttft_s.mean or 0.0) + (output - 1) * took / batch) for batch, took in allowed]
         return max([guess, *(float(server["replicas"] * rate / 2) for rate in rates)])
 
 

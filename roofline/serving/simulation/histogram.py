@@ -33,10 +33,10 @@ def _place(seconds: float) -> int:
 class Histogram:
     """Weighted counts of times in seconds, from 100 ns to 300 years."""
 
-    __slots__ = ("_kept", "max", "min", "total", "weight")
+    __slots__ = ("_weights", "max", "min", "total", "weight")
 
     def __init__(self) -> None:
-        self._kept: Array | None = None
+        self._weights: Array | None = None
         self.total = self.weight = 0.0
         self.min, self.max = math.inf, -math.inf
 
@@ -45,13 +45,13 @@ class Histogram:
         """Weights by bin. NB: most histograms of a run stay empty, and take no memory."""
         import numpy as np
 
-        if self._kept is None:
-            self._kept = np.zeros(_BINS)
-        return self._kept
+        if self._weights is None:
+            self._weights = np.zeros(_BINS)
+        return self._weights
 
     @_counts.setter
     def _counts(self, counts: Array) -> None:
-        self._kept = counts
+        self._weights = counts
 
     def add(self, values: Array, weights: Array | None = None) -> None:
         """Add times in seconds, shape (n,), each with a weight, shape (n,); default 1."""

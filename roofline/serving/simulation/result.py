@@ -334,7 +334,7 @@ def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dic
 
 
 def jain(shares: Sequence[float | None]) -> float | None:
-    """Return Jain's fairness index of what each of several gets; None of fewer than two, or where nobody gets anything.
+    """Return Jain's fairness index of what each of several gets; None of fewer than two, or where none gets anything.
 
     Source: Jain, Chiu, Hawe 1984, A quantitative measure of fairness and discrimination, DEC TR-301.
 

@@ -95,8 +95,8 @@ def compare(study: Study, runs: Sequence[Row]) -> StudyResult:
     comparison = tuple(_together(list(rows)) for _, rows in groupby(table, key=lambda row: tuple(row[name] for name in _POINT)))
     best = [_best(list(rows)) for _, rows in groupby(comparison, key=lambda row: (row["deployment"], row["policy"]))]
     _compare_best(best, table)
-    shown = {name: described[name] for name in ("options", "policies", "deployments", "rates", "seeds")}
-    return StudyResult(study=shown, runs=len(table), table=table, comparison=comparison, best=tuple(best), inputs=inputs)
+    content = {name: described[name] for name in ("options", "policies", "deployments", "rates", "seeds")}
+    return StudyResult(study=content, runs=len(table), table=table, comparison=comparison, best=tuple(best), inputs=inputs)
 
 
 def _row(run: Row) -> Row:
@@ -132,18 +132,18 @@ def figure(row: Row, name: str) -> float | None:
 
 def _together(rows: list[Row]) -> Row:
     """The runs of all seeds at one point."""
-    kept = [row for row in rows if not row["failed"]]
+    completed = [row for row in rows if not row["failed"]]
     whole: Row = {name: rows[0][name] for name in _POINT}
-    whole |= {"runs": len(kept), "saturated": sum(row["saturated"] for row in kept)}
-    whole["failed"] = rows[0]["failed"] if not kept else None
-    figures = [{name: figure(row, name) for name in FIGURES} for row in kept]
-    if len(kept) > 1:
+    whole |= {"runs": len(completed), "saturated": sum(row["saturated"] for row in completed)}
+    whole["failed"] = rows[0]["failed"] if not completed else None
+    figures = [{name: figure(row, name) for name in FIGURES} for row in completed]
+    if len(completed) > 1:
         known = intervals(figures)["figures"]
         for name, one in known.items():  # none of them is less than nothing
             one["low"] = max(one["low"], 0.0)
             one["high"] = min(one["high"], 1.0) if name in ("within_slo", "fairness") else one["high"]
         return whole | {"level": CONFIDENCE, **{name: known.get(name) for name in FIGURES}}
-    of_one = {name: _own(kept[0], name, figures[0][name]) if kept else None for name in FIGURES}
+    of_one = {name: _own(completed[0], name, figures[0][name]) if completed else None for name in FIGURES}
     return whole | {"level": CONFIDENCE, **of_one}
 
 

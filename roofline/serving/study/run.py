@@ -22,7 +22,7 @@ from roofline.serving.traffic.resample import resampled
 from roofline.serving.traffic.trace import Trace, read_trace
 from roofline.specs.prices import Prices, load_prices
 
-_KEPT = (
+_KEYS = (
     "fits", "unfit", "server", "requests", "warm_up", "duration_s", "offered_rate", "saturated", "ttft_s", "tpot_s", "itl_s",
     "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fairness", "utilisation", "estimate_basis",
 )  # fmt: skip
@@ -88,7 +88,7 @@ def _work(study: Study, point: Point) -> Finished:
     try:
         result = _simulated(options, point)
     except RooflineError as error:
-        run |= dict.fromkeys((*_KEPT, "hardware", "devices", "cost_per_hour")) | {"failed": str(error)}
+        run |= dict.fromkeys((*_KEYS, "hardware", "devices", "cost_per_hour")) | {"failed": str(error)}
         return Finished(point.index, dump_json(run) + "\n")
     _check_inputs(study, result["inputs"])
     hardware, replicas = result["hardware"], (result["server"] or {}).get("replicas", 1)
@@ -96,7 +96,7 @@ def _work(study: Study, point: Point) -> Finished:
     price = _prices(study.price).of(hardware["name"])
     cost = None if price is None else price.value * devices
     run |= {"failed": None, "hardware": hardware["name"], "devices": devices, "cost_per_hour": cost}
-    run |= {name: result[name] for name in _KEPT}
+    run |= {name: result[name] for name in _KEYS}
     return Finished(point.index, dump_json(run) + "\n")
 
 

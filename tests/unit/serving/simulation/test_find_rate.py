@@ -35,7 +35,7 @@ def waits_within(load: float, wait: float) -> float:
 def test_the_rate_of_a_known_queue() -> None:
     """One request at a time, outputs of one token: M/D/1.
 
-    An objective of 3.5 services (a wait of 2.5) holds for 90 % of the requests at the load at which Crommelin's formula says so;
+    An objective of 3.5 services (a wait of 2.5) holds for 90 % of the requests at a load that Crommelin's formula has;
     the interval over five seeds has it.
     """
     server: dict[str, Any] = {"input_len": 1000, "output_len": 1, "max_num_seqs": 1, "max_num_batched_tokens": 1000}
