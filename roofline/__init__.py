@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from roofline.serving.planning.plan import plan
     from roofline.serving.preemption.preempt import preempt
     from roofline.serving.simulation.simulate import simulate
+    from roofline.serving.study import study
     from roofline.specs.hardware import Hardware
 
 _LAZY = {
@@ -33,6 +34,7 @@ _LAZY = {
     "plan": "roofline.serving.planning.plan",
     "preempt": "roofline.serving.preemption.preempt",
     "simulate": "roofline.serving.simulation.simulate",
+    "study": "roofline.serving.study",
     "explain": "roofline.predict.explain",
     "figure": "roofline.report.figures",
     "limits": "roofline.predict.limits",
@@ -44,7 +46,7 @@ _LAZY = {
 
 __all__ = [
     "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "figure", "limits", "load_hardware",
-    "load_model", "op", "plan", "preempt", "simulate", "sweep",
+    "load_model", "op", "plan", "preempt", "simulate", "study", "sweep",
 ]  # fmt: skip
 
 

@@ -156,6 +156,7 @@ def _makers(result: Any) -> _Makers:
     from roofline.serving.planning.result import Plan
     from roofline.serving.preemption.preempt import Preempted
     from roofline.serving.simulation.result import Simulation
+    from roofline.serving.study.result import StudyResult
 
     if isinstance(result, Analysis):
         return _of_analysis(result)
@@ -171,6 +172,10 @@ def _makers(result: Any) -> _Makers:
         from roofline.report.simulation.page import first_view
 
         return _of_view(first_view(result)).makers
+    if isinstance(result, StudyResult):
+        from roofline.report.study.page import view as study_view
+
+        return _of_view(study_view(result)).makers
     if isinstance(result, Plan):
         from roofline.report.plan.page import first_view as plan_view
 
@@ -179,7 +184,7 @@ def _makers(result: Any) -> _Makers:
         from roofline.report.preemption_page import view as preemption_view
 
         return _of_view(preemption_view(result, "")).makers
-    what = "results of analyze, op, limits, simulate, plan and preempt, and frames of sweep"
+    what = "results of analyze, op, limits, simulate, study, plan and preempt, and frames of sweep"
     raise InputError(f"figures are made of {what}, not of {type(result).__name__}")
 
 

@@ -65,6 +65,7 @@ def answer_of(result: Any) -> Answer:
     from roofline.serving.planning.result import Plan
     from roofline.serving.preemption.preempt import Preempted
     from roofline.serving.simulation.result import Simulation
+    from roofline.serving.study.result import StudyResult
 
     if isinstance(result, Analysis):
         from roofline.report import answer as text
@@ -74,6 +75,8 @@ def answer_of(result: Any) -> Answer:
         from roofline.report import limits as text  # type: ignore[no-redef]
     elif isinstance(result, Simulation):
         from roofline.report.simulation import summary as text  # type: ignore[no-redef]
+    elif isinstance(result, StudyResult):
+        from roofline.report.study import summary as text  # type: ignore[no-redef]
     elif isinstance(result, Preempted):
         from roofline.report import preemption_summary as text  # type: ignore[no-redef]
     elif isinstance(result, Plan):

@@ -224,8 +224,12 @@ class RunOptions(TypedDict, total=False):
         _text(
             "Fraction of the requests, from the start, to exclude from the statistics.",
             "FRACTION",
-            "0; 0.1 with --replications",
+            "up to the steady state (MSER-5) of 1,000 requests and more; 0, or 0.1 with --replications, of fewer",
         ),
+    ]
+    find_rate: Annotated[
+        Flag,
+        _flag("Find the highest rate at which the objectives hold, over several seeds (--replications; default: 5)."),
     ]
     stepwise: Annotated[Flag, _flag("Simulate every step individually (slower; for verification).")]
     perfetto: Annotated[Text, _text("Write a trace of steps and requests for ui.perfetto.dev (.json or .json.gz).", "FILE")]
@@ -247,6 +251,9 @@ _COMMON = {name: PLAN[name] for name in ("input_len", "output_len", "prefix_hit"
 SIMULATE = {
     **_by_name(entries({"Workload": RequestOptions})), **_COMMON, **_by_name(entries({"Server": ServerOptions})),
     **{name: option for name, option in COPIES.items() if name != "overlapped"}, **_by_name(entries({"Runs": RunOptions})),
+    "percentile": replace(
+        PLAN["percentile"], group="Runs", common=False, help="Percentage of requests that must comply, with --find-rate."
+    ),
 }  # fmt: skip
 """Options of `simulate` besides those of the deployment."""
 PREFIX_CACHING = replace(

@@ -75,6 +75,8 @@ def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
             from roofline.cli.commands.schema import register
         case "simulate":
             from roofline.cli.commands.simulate import register
+        case "study":
+            from roofline.cli.commands.study import register
         case "sweep":
             from roofline.cli.commands.sweep import register
         case "trace":
@@ -100,6 +102,7 @@ _GROUPS = {
     "Serve": {
         "plan": "Find deployments that serve a load within latency objectives.",
         "simulate": "Simulate a server under a request trace or random arrivals.",
+        "study": "Compare policies by simulations at several rates and seeds.",
         "preempt": "Compare recomputing a preempted sequence with swapping it.",
     },
     "Measure": {

@@ -58,7 +58,7 @@ def report(
         typer.Option(
             "--from",
             metavar="RESULT",
-            help="Open a saved result: JSON from a command or from a page's button, or a file or folder from `sweep`.",
+            help="Open a saved result: JSON from a command or a page's button, or a file or folder from `sweep` or `study`.",
         ),
     ] = None,
     ttft: TtftLimit = None,
@@ -156,13 +156,16 @@ def _saved(saved: Path, content: Any) -> _Makers:
     from roofline.report.plan.page import saved_plan_page, saved_plan_view
     from roofline.report.saved_page import is_saved_page, saved_page, saved_view
     from roofline.report.sweep.data import load_folder, load_json, load_table
+    from roofline.serving.study.folder import is_study_folder, load_result
 
     if files.is_folder(saved):
-        return _swept(load_folder(saved))
+        return _studied(saved, load_result(saved)) if is_study_folder(saved) else _swept(load_folder(saved))
     if content is None:
         return _swept(load_table(saved))
     if isinstance(content, dict) and content.get("kind") == "sweep":
         return _swept(load_json(saved, content))
+    if isinstance(content, dict) and content.get("kind") == "study":
+        return _studied(saved, content)
     if is_plan(content):
         line = f"{content['reproduce']} --output plan.html" if isinstance(content.get("reproduce"), str) else ""
         return partial(saved_plan_page, content, saved, line), partial(saved_plan_view, content, saved)
@@ -171,6 +174,19 @@ def _saved(saved: Path, content: Any) -> _Makers:
     if isinstance(content, dict) and {"requests", "server", "distributions"} <= content.keys():
         return _simulated(saved, content)
     return _report(*_request(saved, content))
+
+
+def _studied(saved: Path, content: dict[str, Any]) -> _Makers:
+    from roofline.predict.engine_command import shell_line
+    from roofline.report.study.page import study_page
+    from roofline.serving.study.result import StudyResult
+
+    try:
+        result = StudyResult.from_dict(content)
+    except (KeyError, TypeError) as error:
+        raise SpecError(f"is not as `roofline study` writes it: {error}", path=saved) from None
+    line = shell_line(("roofline", "report", "--from", str(saved), "--output", "page.html"))
+    return partial(study_page, result, line), lambda: result
 
 
 def _simulated(saved: Path, content: dict[str, Any]) -> _Makers:

@@ -13,7 +13,7 @@ from roofline.predict.options import DEPLOYMENT
 from roofline.serving.options import PREFIX_CACHING, SIMULATE
 
 _SLOTS = changed("max_num_seqs", default="256")
-FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates")
+FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence", "find-rate")
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def simulate(
 
     out.check_suffix((*SUFFIXES, ".json", ".md", ".html", *FIGURE_SUFFIXES))
     rows = out.file if out.has_suffix(*SUFFIXES) else None
-    with progress("requests", quiet=out.quiet) as report, Interrupts() as interrupts:
+    with progress("runs" if options.get("find_rate") else "requests", quiet=out.quiet) as report, Interrupts() as interrupts:
         result = run(model, hardware, rows=rows, interrupts=interrupts, progress=report, **options)
     if result.interrupted:
         sys.stderr.write("stopped: the result is of what was served so far\n")
@@ -76,4 +76,5 @@ def simulate(
 
     out.emit(Result(result.to_dict(), None, show, formats, lambda: result, line))
     all_refused = result.requests.refused > 0 and result.requests.refused == result.requests.arrived
-    return 4 if result.interrupted else int(all_refused or not result.fits)
+    no_rate = result.find_rate is not None and result.find_rate["rate"] is None
+    return 4 if result.interrupted else int(all_refused or no_rate or not result.fits)

@@ -110,6 +110,89 @@ def _again(result: Simulation) -> Figure | None:
     return _drawn(result, "preempted-tokens", "Tokens of preempted requests", note, up, lines, number_cell, count)
 
 
+_FIGURES = ("mean", "p50", "p95", "p99")
+
+
+def confidence_section(result: Simulation) -> Section | None:
+    """The section with the confidence intervals of means and percentiles as whiskers, relative to the value; None where there
+    are none."""
+    series: list[Series] = []
+    rows: list[tuple[Cell, ...]] = []
+    for name in ("TTFT", "TPOT", "ITL", "E2E"):
+        one = getattr(result, f"{name.lower()}_s")
+        places: list[str] = []
+        labels: list[str] = []
+        whiskers: list[tuple[float, str | None]] = []
+        for figure in _FIGURES:
+            between = one.interval(figure)
+            if between is None or between[0] <= 0:
+                continue
+            place, value = f"{name} {figure}", getattr(one, figure)
+            places.append(place)
+            labels.append(f"{place}: {_text(value)}, {_text(between[0])} to {_text(between[1])}")
+            whiskers += [(between[0] / value - 1, place), (between[1] / value - 1, place), (0.0, None)]
+            rows.append((text_cell(place), about_time(value), about_time(between[0]), about_time(between[1])))
+        if not places:
+            continue
+        series += [
+            Series(
+                name=name, kind="line", role=name, x=tuple(at for at, _ in whiskers), y=tuple(place for _, place in whiskers),
+                variant=0,
+            ),
+            Series(
+                name=name, kind="points", role=name, x=(0.0,) * len(places), y=tuple(places), labels=tuple(labels), variant=0
+            ),
+        ]  # fmt: skip
+    if not rows:
+        return None
+    certainty = result.ttft_s.confidence or {}
+    how = "runs with other seeds" if certainty["method"] == "replications" else "batches of consecutive requests"
+    note = f"Ends of the {percent(certainty['level'], 0)} intervals as shares of the value, from {certainty['batches']} {how}."
+    title = "Confidence intervals"
+    drawn = Figure(
+        key="confidence", title=title, note=note, x=Axis(title="less or more than the value", scale="linear", unit="%"),
+        y=Axis(title="", scale="category"), series=tuple(series),
+        table=table("confidence-rows", title, note, ("figure", "value", "from", "to"), rows),
+    )  # fmt: skip
+    return Section(key="confidence", title=title, note="", figure=drawn, tables=(), half=True)
+
+
+def rates_section(result: Simulation) -> Section | None:
+    """The section with the share of the requests within the SLO at each rate that was tried; None without a search."""
+    search = result.find_rate
+    if search is None or not search["points"]:
+        return None
+    series = []
+    for number, seed in enumerate(search["seeds"]):
+        points = [point for point in search["points"] if point["seed"] == seed]
+        name = f"seed {seed}"
+        series.append(Series(
+            name=name, kind="line", role="estimate", x=tuple(point["rate"] for point in points),
+            y=tuple(point["within_slo"] for point in points), variant=number,
+            labels=tuple(f"{name}, {point['rate']:.4g} req/s: {percent(point['within_slo'])}" for point in points),
+        ))  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            number_cell(point["rate"]), number_cell(point["seed"]), share(point["within_slo"]),
+            text_cell("yes" if point["holds"] else "no"),
+        )
+        for point in search["points"]
+    ]  # fmt: skip
+    marks = []
+    if search["percentile"] is not None:
+        marks.append(Mark(text=f"{percent(search['percentile'])} of the requests", y=search["percentile"], role="slo"))
+    if search["rate"] is not None:
+        marks.append(Mark(text=f"{search['rate']:.3g} req/s", x=search["rate"], role="critical"))
+    title = "Rates tried"
+    drawn = Figure(
+        key="find-rate", title=title, note="Share of the requests within the SLO at each rate, by seed.",
+        x=Axis(title="offered load, requests/s", scale="linear"), y=Axis(title="within the SLO", scale="linear", unit="%"),
+        series=tuple(series), marks=tuple(marks),
+        table=table("find-rate-rows", title, "", ("requests/s", "seed", "within the SLO", "holds"), rows),
+    )  # fmt: skip
+    return Section(key="find-rate", title=title, note="", figure=drawn, tables=(), half=True)
+
+
 def _few(result: Simulation, most: int) -> int:
     """Intervals that are taken together, so that at most `most` are left."""
     return math.ceil(len(result.series["running"]) / most)

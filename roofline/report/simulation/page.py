@@ -18,7 +18,15 @@ from roofline.report.controls import FIRST_STATE, Control, PageState, values_of,
 from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
 from roofline.report.page import live_page, static_page
 from roofline.report.page_program import OF_A_RESULT, page_script, view_program
-from roofline.report.simulation.figures import Curve, PageData, at_share, history_sections, view
+from roofline.report.simulation.figures import (
+    Curve,
+    PageData,
+    at_share,
+    confidence_section,
+    history_sections,
+    rates_section,
+    view,
+)
 from roofline.report.simulation.summary import (
     input_tables,
     interval_table,
@@ -103,6 +111,7 @@ def _program() -> Program:
 
 def _base(result: Simulation, line: str) -> View:
     load, history = _load_tables(result), history_sections(result)
+    certainty = confidence_section(result)
     return View(
         title=f"Simulation: {summary.headline(result)}",
         subtitle=settings_line(result, *workload(result)),
@@ -115,6 +124,7 @@ def _base(result: Simulation, line: str) -> View:
             *history[:1],
             *([Section(key="load", title="Load", note="", figure=None, tables=tuple(load), half=True)] if load else []),
             *history[1:],
+            *(one for one in (rates_section(result), certainty) if one is not None),
             Section(key="inputs", title="Workload, server and inputs", note="", figure=None, folded=True,
                     tables=tuple(_cells(key, listed) for key, listed in input_tables(result))),
         ),

@@ -24,10 +24,11 @@ def verdict(result: Simulation) -> list[str]:
     """Sentences: requests completed and throughput; saturation; share within the SLO."""
     if result.unfit is not None:
         return [f"{result.unfit}."]
+    first = [] if result.find_rate is None else [rate_sentence(result.find_rate)]
     counts, rates = result.requests, result.throughput
     tokens = f"{about_number(rates['output_tokens_per_s'])} output tok/s"
     took = f"{counts.completed:,} of {plural(counts.arrived, 'request')} completed in {seconds(result.duration_s)}"
-    texts = [f"{took}: {number(rates['requests_per_s'], 3)} req/s, {tokens}."]
+    texts = [*first, f"{took}: {number(rates['requests_per_s'], 3)} req/s, {tokens}."]
     if result.saturated:
         offered = number(result.offered_rate or 0.0, 3)
         texts.append(f"Saturated: the offered load is {offered} req/s; queues grow for as long as it lasts.")
@@ -37,12 +38,54 @@ def verdict(result: Simulation) -> list[str]:
     return texts
 
 
+_BINDS = {
+    "ttft": "TTFT exceeds its objective first", "tpot": "TPOT exceeds its objective first",
+    "throughput": "the server is saturated first",
+}  # fmt: skip
+
+
+def rate_sentence(search: Mapping[str, Any]) -> str:
+    """Sentences: the highest rate within the objectives with its interval, and what binds beyond it."""
+    share = "" if search["percentile"] is None else f" for {percent(search['percentile'], digits=4)} of the requests"
+    tried = [point["rate"] for point in search["points"]]
+    if search["rate"] is None:
+        lowest = f", down to {number(min(tried), 3)} req/s" if tried else ""
+        why = f": {_BINDS[search['binds']]}" if search["binds"] else ""
+        return f"No rate that was tried{lowest}, holds the SLO{share}{why}."
+    between = ""
+    if search["low"] is not None:
+        seeds = plural(len(search["seeds"]), "seed")
+        between = (
+            f" ({percent(search['level'], 0)} interval {number(search['low'], 3)} to {number(search['high'], 3)}, {seeds})"
+        )
+    rate = f"The SLO holds{share} up to {number(search['rate'], 3)} req/s{between}"
+    return f"{rate}; beyond it {_BINDS[search['binds']]}. At that rate, with seed {search['seeds'][0]}:"
+
+
+def rates_table(result: Simulation) -> Table | None:
+    """Text table of the rates that were tried; None without a search."""
+    if result.find_rate is None:
+        return None
+    rows = tuple(
+        (
+            number(point["rate"], 4), str(point["seed"]), percent(point["within_slo"], digits=4),
+            *(percent(point[f"within_{name}"], digits=4) for name in ("ttft", "tpot")),
+            "yes" if point["holds"] else "no, saturated" if point["saturated"] else "no",
+        )
+        for point in result.find_rate["points"]
+    )  # fmt: skip
+    columns = ("req/s", "seed", "within the SLO", "TTFT", "TPOT", "holds")
+    return Table("Rates tried", "shares of the requests", columns, (True, True, True, True, True, False), rows)
+
+
 def remarks(result: Simulation) -> list[tuple[str, str]]:
     """Labels and sentences: what was cut off, step times, preemptions, refusals."""
     counts, lines = result.requests, []
     if result.interrupted:
         left = plural(counts.unfinished, "request")
         lines.append(("Interrupted", f"{left} in flight not counted"))
+    if result.warm_up["method"] == "mser-5" and (result.warm_up["requests"] or "no steady state" in result.warm_up["why"]):
+        lines.append(("Warm-up", warm_up(result)))
     if result.estimate_basis is not None and result.steps:
         lines.append(("Steps", _step_times(result, result.estimate_basis)))
     elif result.steps:
@@ -119,6 +162,8 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
     if result.prefix_hit_rate is not None and any(one["conversation"] for one in result.workload["classes"]):
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
+    if (certainty := confidence_line(result)) is not None:
+        lines.append(certainty)
     if (runs := result.replications) is not None:
         named = {"TTFT p99": "ttft_s.p99", "TPOT mean": "tpot_s.mean"}
         means = {label: runs["figures"][name] for label, name in named.items() if name in runs["figures"]}
@@ -126,6 +171,67 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         confidence = percent(runs["confidence"], 0)
         lines.append(("Between runs", f"{runs['runs']} runs with other seeds; {confidence} confidence: {', '.join(texts)}"))
     return lines
+
+
+def warm_up(result: Simulation) -> str:
+    """A sentence: how many requests are not counted, and why."""
+    cut, counts = result.warm_up, result.requests
+    if not cut["requests"]:
+        return f"{cut['why'][0].upper()}{cut['why'][1:]}."
+    runs = "" if result.replications is None else " of each run"
+    of = counts.arrived if result.replications is None else counts.arrived // result.replications["runs"]
+    return f"The first {cut['requests']:,} of {plural(of, 'request')}{runs} are not counted: {cut['why']}."
+
+
+_IN_LINE = (("ttft_s", "mean"), ("ttft_s", "p99"), ("tpot_s", "mean"), ("tpot_s", "p99"))
+
+
+def confidence_line(result: Simulation) -> tuple[str, str] | None:
+    """Label and text: intervals of TTFT and TPOT, and on what they rest, or why there are none; None of several runs."""
+    certainty = result.ttft_s.confidence
+    if result.replications is not None or certainty is None:
+        return None
+    texts: list[str] = []
+    last = ""
+    for name, figure in _IN_LINE:
+        if (ends := getattr(result, name).interval(figure)) is not None:
+            label = "" if last == name else f"{_NAMES[name]} "
+            texts.append(f"{label}{figure} {_range(*ends)}")
+            last = name
+    if not texts:
+        return "Confidence", f"No intervals: {certainty['mean'].get('why', '')}."
+    absent = [(name, figure) for name, figure in _IN_LINE if getattr(result, name).interval(figure) is None]
+    missing = [f"{_NAMES[name]} {figure}" for name, figure in absent if getattr(result, name).mean is not None]
+    without = f"; none of {' and '.join(missing)}: too few independent requests" if missing else ""
+    return "Confidence", f"{percent(certainty['level'], 0)} intervals: {', '.join(texts)}{without}"
+
+
+def _range(low: float, high: float) -> str:
+    """Two times in seconds, with their unit once where both have the same."""
+    first, last = seconds(low), seconds(high)
+    return f"{first.removesuffix(' ' + last.split(' ')[-1])} to {last}"
+
+
+def confidence_table(result: Simulation) -> Table | None:
+    """Text table of the intervals of the means and percentiles; None without any."""
+    figures = ("mean", "p50", "p90", "p95", "p99")
+    rows, reasons = [], []
+    for name, label in _NAMES.items():
+        one: Latency = getattr(result, name)
+        if one.confidence is None or one.mean is None:
+            continue
+        ends = [one.interval(figure) for figure in figures]
+        rows.append((label, *(ABSENT if each is None else _range(*each) for each in ends)))
+        reasons += [f"{label} {figure}: {why}" for figure in figures if (why := one.confidence[figure].get("why"))]
+    if not any(cell != ABSENT for row in rows for cell in row[1:]):
+        return None
+    certainty = result.ttft_s.confidence or {}
+    how = "runs with other seeds" if certainty["method"] == "replications" else "batches of consecutive requests"
+    more = f" and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    note = f"{percent(certainty['level'], 0)}, from {certainty['batches']} {how}" + (
+        f". {'; '.join(reasons[:2])}{more}" if reasons else ""
+    )
+    return Table("Confidence", note, ("latency", *figures), (False, *[True] * 5), tuple(rows))
 
 
 def _step_times(result: Simulation, basis: str) -> str:
@@ -158,7 +264,10 @@ def tables(result: Simulation) -> list[Table]:
     """All text tables except the assumptions; none if the model does not fit."""
     if not result.fits:
         return []
-    return [table for table in (latency_table(result), load_table(result), interval_table(result)) if table is not None]
+    listed = (
+        latency_table(result), rates_table(result), confidence_table(result), load_table(result), interval_table(result),
+    )  # fmt: skip
+    return [table for table in listed if table is not None]
 
 
 def latency_table(result: Simulation) -> Table:
@@ -298,7 +407,7 @@ def answer(result: Simulation) -> Answer:
         title=summary.headline(result),
         settings=settings_line(result, *workload(result)),
         verdict=" ".join(verdict(result)),
-        passed=None if ran and not result.saturated else False,
+        passed=None if ran and not result.saturated and (result.find_rate or {"rate": 0})["rate"] is not None else False,
         parts=(
             *(replace(table, title="", note="") for table in listed[:1]),
             (*remarks(result), *(load_lines(result) if ran else ())),

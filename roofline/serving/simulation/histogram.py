@@ -25,17 +25,33 @@ _MAX_POINTS = 200  # of a curve
 _BINS = math.ceil(math.log(1e10 / MIN_S) / math.log(RATIO))
 
 
+def _place(seconds: float) -> int:
+    """The bin of a time, as `Histogram.add` has it."""
+    return min(int(math.log(max(seconds, MIN_S) * (1 / MIN_S)) * (1 / math.log(RATIO))), _BINS - 1)
+
+
 class Histogram:
     """Weighted counts of times in seconds, from 100 ns to 300 years."""
 
-    __slots__ = ("_counts", "max", "min", "total", "weight")
+    __slots__ = ("_weights", "max", "min", "total", "weight")
 
     def __init__(self) -> None:
-        import numpy as np
-
-        self._counts: Array = np.zeros(_BINS)
+        self._weights: Array | None = None
         self.total = self.weight = 0.0
         self.min, self.max = math.inf, -math.inf
+
+    @property
+    def _counts(self) -> Array:
+        """Weights by bin. NB: most histograms of a run stay empty, and take no memory."""
+        import numpy as np
+
+        if self._weights is None:
+            self._weights = np.zeros(_BINS)
+        return self._weights
+
+    @_counts.setter
+    def _counts(self, counts: Array) -> None:
+        self._weights = counts
 
     def add(self, values: Array, weights: Array | None = None) -> None:
         """Add times in seconds, shape (n,), each with a weight, shape (n,); default 1."""
@@ -53,7 +69,10 @@ class Histogram:
 
     def merge(self, other: Histogram) -> None:
         """Add all times of another histogram."""
-        self._counts += other._counts
+        if not other.weight:
+            return
+        used = slice(_place(other.min), _place(other.max) + 1)
+        self._counts[used] += other._counts[used]
         self.total += other.total
         self.weight += other.weight
         self.min, self.max = min(self.min, other.min), max(self.max, other.max)
@@ -80,6 +99,10 @@ class Histogram:
         place = int(np.searchsorted(cumulated, share * cumulated[-1] * (1 - 1e-12)))
         middle = MIN_S * RATIO**place * 2 * RATIO / (1 + RATIO)
         return min(max(middle, self.min), self.max)
+
+    def up_to(self, seconds: float) -> float:
+        """Return the weight of the times in the bin of a time, and below it."""
+        return float(self._counts[: _place(seconds) + 1].sum())
 
     def curve(self) -> dict[str, list[float]]:
         """Return the distribution in at most 200 points: `seconds`, ascending, and the `share` of the times up to each.

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from roofline.serving.simulation.batches import Batch, Batches, Groups, merged
 from roofline.serving.simulation.histogram import Histogram
-from roofline.serving.simulation.step_log import CHUNK, END, RECOMPUTED, RUN, StepLog
+from roofline.serving.simulation.step_log import CHUNK, END, GAP, RECOMPUTED, RUN, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
 from roofline.specs.workload import Segment
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-TIMES = ("ttft", "tpot", "itl", "e2e")
 COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
 """What preemptions cost."""
 LEVELS = ("running", "waiting", "blocks")
@@ -134,32 +134,65 @@ class Metrics:
 
     Args:
         num_warm_up: the first requests, which are not counted.
-        after: steps that begin before it are not counted, in seconds.
         objectives: TTFT and TPOT objectives by class.
         utilization: computes busy seconds from the log; None: they are not counted.
         rows: gets the requests that have ended, as columns of `END`, part by part.
     """
 
     def __init__(
-        self, *, num_warm_up: int = 0, after: float = 0.0, objectives: Objectives | None = None,
+        self, *, num_warm_up: int = 0, objectives: Objectives | None = None,
         utilization: Utilization | None = None, rows: Callable[[dict[str, Array]], None] | None = None,
     ) -> None:  # fmt: skip
-        self.num_warm_up, self.after, self.objectives, self.rows = num_warm_up, after, objectives or {}, rows
-        self.times = {name: Histogram() for name in TIMES}
+        self.objectives, self.rows = objectives or {}, rows
+        self.batches = Batches(num_warm_up)
+        self.groups = {name: Groups(num_warm_up) for name in ("ttft", "e2e")}
+        """Latencies by which the warm-up is cut."""
+        self.num_cut_batches = 0
+        """The first batches, which do not count either: they are of the warm-up."""
+        self._counted: Batch | None = None
         self.series = TimeSeries()
         self._utilization = utilization
         self.utilized_s = {"matrix": 0.0, "memory": 0.0}
-        self.completed = self.good = 0
-        """Requests that were counted, and of them those within the objectives of their class."""
-        self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
-        self.preempted = 0
-        """Requests that were preempted at least once."""
         self.recomputed_tokens = self.recompute_s = self.swapped_tokens = self.swap_s = 0.0
         """What preemptions cost, of the whole run: tokens computed again, seconds that steps took longer for them, tokens that
         moved to the host, seconds in which steps waited for copies."""
         self.last = 0.0
         """When the last request ended."""
         self.block_seconds = 0.0
+
+    # What counts
+
+    @property
+    def counted(self) -> Batch:
+        """Sums over the requests that count: completed ones, those that met the SLO, their tokens and latencies."""
+        if self._counted is None:
+            self._counted = merged(self.counted_batches)
+        return self._counted
+
+    @property
+    def counted_batches(self) -> list[Batch]:
+        """Batches of the requests that count, in the order of their arrival."""
+        return list(self.batches)[self.num_cut_batches :]
+
+    @property
+    def times(self) -> dict[str, Histogram]:
+        """Latencies of the requests that count, in seconds, by name."""
+        return self.counted.times
+
+    @property
+    def after(self) -> float:
+        """When the first request that counts arrived, in seconds; 0 where all count, infinity where it has not come."""
+        starts = self.batches.starts
+        return starts[self.num_cut_batches] if self.num_cut_batches < len(starts) else math.inf
+
+    def cut(self, num_requests: int) -> int:
+        """Leave the first requests out, in whole batches; return how many requests those have."""
+        width = self.batches.width
+        self.num_cut_batches = -(-num_requests // width)
+        self._counted = None
+        return self.num_cut_batches * width
+
+    # The log
 
     def read(self, log: StepLog) -> None:
         """Add the rows of a log to the sums, and empty it."""
@@ -169,13 +202,15 @@ class Metrics:
             return np.array(row, dtype=np.float64).reshape(-1, width)
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
-        gaps, swapped, chunks = table(log.gaps, 2), table(log.swapped, 2), table(log.chunks, len(CHUNK))
+        gaps, swapped, chunks = table(log.gaps, len(GAP)), table(log.swapped, 2), table(log.chunks, len(CHUNK))
         recomputed = table(log.recomputed, len(RECOMPUTED))
-        dropped = np.array(log.dropped, dtype=np.float64)
+        dropped, gap_ends = (np.array(row, dtype=np.float64) for row in (log.dropped, log.gap_ends))
         log.clear()
+        self._counted = None
         self._add_ended(dict(zip(END, ended.T, strict=True)))
         self._add_runs(dict(zip(RUN, runs.T, strict=True)))
-        self.times["itl"].add(gaps[:, 0], gaps[:, 1])
+        for batch, rows in self.batches.of_times(gap_ends):
+            batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
         self.series.count("preemptions", np.concatenate([dropped, swapped[:, 0]]))
         self.series.count("swapped_tokens", swapped[:, 0], swapped[:, 1])
         self.swapped_tokens += float(swapped[:, 1].sum())
@@ -197,22 +232,33 @@ class Metrics:
         self.last = max(self.last, float(at.max()))
         self.series.count("arrived", arrived)
         self.series.count("ended", at)
-        counts = ended["index"] >= self.num_warm_up
         ttft, e2e = ended["first"] - arrived, at - arrived
-        several = counts & (output > 1)
         tpot = (at - ended["first"]) / np.maximum(output - 1, 1)
-        self.times["ttft"].add(ttft[counts])
-        self.times["e2e"].add(e2e[counts])
-        self.times["tpot"].add(tpot[several])
-        self.completed += int(counts.sum())
-        self.output_tokens += float(output[counts].sum())
-        self.prompt_tokens += float(ended["prompt"][counts].sum())
-        self.cached_tokens += float(ended["cached"][counts].sum())
-        self.preempted += int((ended["preemptions"][counts] > 0).sum())
-        good = counts.copy()
+        good = np.ones(len(at), dtype=bool)
+        within = {"ttft": good.copy(), "tpot": good.copy()}
         for index, (max_ttft, max_tpot) in self.objectives.items():
-            good &= (ended["class"] != index) | ((ttft <= max_ttft) & ((tpot <= max_tpot) | (output == 1)))
-        self.good += int(good.sum())
+            others = ended["class"] != index
+            within["ttft"] &= others | (ttft <= max_ttft)
+            within["tpot"] &= others | (tpot <= max_tpot) | (output == 1)
+        good = within["ttft"] & within["tpot"]
+        self.groups["ttft"].add(ended["index"], ttft)
+        self.groups["e2e"].add(ended["index"], e2e)
+        for batch, rows in self.batches.of_requests(ended["index"]):
+            several = rows[output[rows] > 1]
+            batch.times["ttft"].add(ttft[rows])
+            batch.times["e2e"].add(e2e[rows])
+            batch.times["tpot"].add(tpot[several])
+            batch.completed += len(rows)
+            batch.good += int(good[rows].sum())
+            batch.output_tokens += float(output[rows].sum())
+            batch.prompt_tokens += float(ended["prompt"][rows].sum())
+            batch.cached_tokens += float(ended["cached"][rows].sum())
+            batch.preempted += int((ended["preemptions"][rows] > 0).sum())
+            which = ended["class"][rows]
+            for index in np.unique(which).astype(np.int64).tolist():
+                of = rows[which == index]
+                sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
+                batch.add_class(index, [float(len(of)), *map(float, sums)])
 
     def _add_runs(self, runs: dict[str, Array]) -> None:
         import numpy as np
@@ -229,19 +275,9 @@ class Metrics:
         self.series.count_evenly("output_tokens", begins, ends, sequences * steps + runs["prompts"])
         prompts = runs["prompt_tokens"] > 0
         self.series.count_evenly("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
-        counts = (sequences > 0) & (begins >= self.after)
-        times = self.times["itl"]
-        first = runs["seconds"] + runs["lead"]
-        times.add(first[counts], (sequences - runs["stalled"])[counts])
-        longer = counts & (steps > 1)
-        seconds, more, steps, sequences = (values[longer] for values in (runs["seconds"], runs["more"], steps, sequences))
-        last = seconds + more * (steps - 1)
-        # the later steps of a run in pieces of steps that are nearly equal; their sum is exact
-        pieces = np.clip(np.ceil(np.abs(last / seconds - 1) / _STEP_RATIO), 1, steps - 1).astype(np.int64)
-        of = np.repeat(np.arange(len(pieces)), pieces)
-        place = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 0.5
-        share = (steps - 1)[of] / pieces[of]
-        times.add(seconds[of] + more[of] * (0.5 + place * share), sequences[of] * share)
+        decode = np.flatnonzero(sequences > 0)
+        for batch, positions in self.batches.of_times(begins[decode]):
+            _add_gaps(batch.times["itl"], {name: runs[name][decode[positions]] for name in _OF_GAPS})
 
     def saturated(self, first: float, last: float) -> bool:
         """Return whether requests that arrived between two times, in seconds, came faster than they were served.
@@ -254,6 +290,26 @@ class Metrics:
         arrived, ended = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended"))
         waiting = self.series.mean("waiting", last - (last - first) / 20, last)
         return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1
+
+
+_OF_GAPS = ("lead", "more", "seconds", "sequences", "stalled", "steps")
+
+
+def _add_gaps(times: Histogram, runs: dict[str, Array]) -> None:
+    """Add the times between tokens of runs of steps that decode."""
+    import numpy as np
+
+    sequences, steps = runs["sequences"], runs["steps"]
+    times.add(runs["seconds"] + runs["lead"], sequences - runs["stalled"])
+    longer = steps > 1
+    seconds, more, steps, sequences = (values[longer] for values in (runs["seconds"], runs["more"], steps, sequences))
+    last = seconds + more * (steps - 1)
+    # the later steps of a run in pieces of steps that are nearly equal; their sum is exact
+    pieces = np.clip(np.ceil(np.abs(last / seconds - 1) / _STEP_RATIO), 1, steps - 1).astype(np.int64)
+    of = np.repeat(np.arange(len(pieces)), pieces)
+    place = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 0.5
+    share = (steps - 1)[of] / pieces[of]
+    times.add(seconds[of] + more[of] * (0.5 + place * share), sequences[of] * share)
 
 
 RESOURCES = ("matrix", "memory")

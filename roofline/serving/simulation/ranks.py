@@ -1,11 +1,11 @@
 """Data-parallel ranks of one replica, which step together: attention of each rank's own requests, experts over all ranks.
 
 Each rank has a scheduler and a KV cache of its own. A step of the replica is as long as that of its slowest rank; the work on
-experts is that of all ranks' tokens. A rank without requests waits. Requests are dealt to the ranks by the balancer.
+experts is that of all ranks' tokens. A rank without requests waits. Requests are dealt to the ranks by the router.
 
 With balancing (TensorRT-LLM's `attention_dp_config.enable_balance`) prompts are held until every rank can start one, for at
 most `HOLD_STEPS` steps, and all ranks start equally many, so that no rank waits for the prompt of another; a request goes to
-the rank with the fewest prompts that wait, whatever the balancer.
+the rank with the fewest prompts that wait, whatever the router.
 """
 
 from __future__ import annotations

@@ -329,3 +329,4 @@ class Replica:
         """Every request that decodes gets a token at `time`."""
         for before, num_sequences in self.batch.pop_stalled():
             self.log.gaps.extend((time - before, num_sequences))
+            self.log.gap_ends.append(time)

@@ -13,8 +13,10 @@ from roofline.predict.analyze import estimate_basis, estimate_notes, facts
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.registry import Displayed
+from roofline.serving.simulation.batches import OF_CLASS, TIMES, merged
+from roofline.serving.simulation.confidence import CONFIDENCE, QUANTILES, Confidence, Interval, WarmUp, confidence
 from roofline.serving.simulation.histogram import Histogram
-from roofline.serving.simulation.metrics import COSTS, TIMES
+from roofline.serving.simulation.metrics import COSTS
 from roofline.serving.simulation.run import Run
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.workload import Workload
@@ -25,15 +27,19 @@ from roofline.specs.workload import Step, cached_tokens, decode, prefill, sequen
 if TYPE_CHECKING:
     import pandas as pd
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-CONFIDENCE = 0.95
-_OBJECTS = ("requests", "refusals", "assumptions")
+_OBJECTS = ("requests", "refusals", "assumptions", "classes")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds over requests (of `itl`: over tokens); None where there is none. Percentiles to 0.1 %."""
+    """Seconds over requests (of `itl`: over tokens); None where there is none. Percentiles to 0.1 %.
+
+    `confidence` has the `level` of the intervals, by which `method` they were found ("batch-means" of one run, or
+    "replications"), the number of `batches`, and for the mean and each percentile `low` and `high` in seconds, or None and
+    `why`.
+    """
 
     mean: float | None = None
     p50: float | None = None
@@ -41,16 +47,23 @@ class Latency:
     p95: float | None = None
     p99: float | None = None
     max: float | None = None
+    confidence: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, times: Histogram) -> Latency:
-        """The mean, percentiles and maximum of a histogram, in seconds."""
+    def of(cls, times: Histogram, confidence: dict[str, Any] | None = None) -> Latency:
+        """The mean, percentiles and maximum of a histogram, in seconds, with their confidence intervals."""
         quantiles = {name: times.quantile(share) for name, share in QUANTILES.items()}
-        return cls(mean=times.mean, **quantiles, max=times.max if times.weight else None)
+        return cls(mean=times.mean, **quantiles, max=times.max if times.weight else None, confidence=confidence)
 
-    def to_dict(self) -> dict[str, float | None]:
-        """Return the values in seconds by name."""
-        return {"mean": self.mean, "p50": self.p50, "p90": self.p90, "p95": self.p95, "p99": self.p99, "max": self.max}
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values in seconds by name, and their intervals."""
+        values = {"mean": self.mean, "p50": self.p50, "p90": self.p90, "p95": self.p95, "p99": self.p99, "max": self.max}
+        return {**values, "confidence": self.confidence}
+
+    def interval(self, figure: str) -> tuple[float, float] | None:
+        """Return the confidence interval of `mean` or a percentile, in seconds; None where there is none."""
+        one = (self.confidence or {}).get(figure) or {"low": None, "high": None}
+        return None if one["low"] is None or one["high"] is None else (one["low"], one["high"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,16 @@ class Simulation(Displayed):
     goodput: float | None = None
     within_slo: float | None = None
     """Share of the requests within the SLO; None without one."""
+    confidence: dict[str, Any] = field(default_factory=dict)
+    """Intervals (`low`, `high`) of `within_slo` and `goodput` at a `level`; the rate of completions counts as known."""
+    classes: tuple[dict[str, Any], ...] = ()
+    """Of each class of requests: how many completed, mean TTFT and E2E, output tokens/s of a request while it is served, and
+    the share within the SLO."""
+    fairness: float | None = None
+    """Jain's index over the classes: 1 if all get the same share of their requests within the SLO (without one: the same output
+    tokens/s per request), 1/n if one gets everything; None of one class."""
+    warm_up: dict[str, Any] = field(default_factory=lambda: WarmUp().to_dict())
+    """The first `requests` of each run, which do not count; by which `method` they were found, and `why`."""
     utilisation: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(("compute", "memory", "kv")))
     prefix_hit_rate: float | None = None
     """Share of the prompt tokens found in the prefix cache when their request was first admitted; None without one."""
@@ -114,6 +137,9 @@ class Simulation(Displayed):
     assumptions: tuple[Assumption, ...] = ()
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
+    find_rate: dict[str, Any] | None = None
+    """The search for the highest rate within the objectives: `rate` with its interval, `rates` by seed, what `binds` beyond it,
+    and the `points` that were tried. This is the simulation at that rate then."""
     interrupted: bool = False
     """Whether the user ended the run: the result is of the requests that had ended by then."""
     unfit: str | None = None
@@ -155,6 +181,10 @@ class Simulation(Displayed):
             "throughput_interval": self.throughput_interval,
             "goodput": self.goodput,
             "within_slo": self.within_slo,
+            "confidence": self.confidence,
+            "warm_up": self.warm_up,
+            "classes": list(self.classes),
+            "fairness": self.fairness,
             "utilisation": self.utilisation,
             "prefix_hit_rate": self.prefix_hit_rate,
             "estimate_basis": self.estimate_basis,
@@ -162,6 +192,7 @@ class Simulation(Displayed):
             "series": self.series,
             "distributions": self.distributions,
             "replications": self.replications,
+            "find_rate": self.find_rate,
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
             ],
@@ -176,7 +207,9 @@ class Simulation(Displayed):
             TypeError: a value is of another kind.
         """
         latencies = {name: Latency(**content[name]) for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s")}
-        plain = {entry.name: content[entry.name] for entry in fields(cls) if entry.name not in (*latencies, *_OBJECTS)}
+        # NB: results of earlier versions have no `_LATER`
+        names = [entry.name for entry in fields(cls) if entry.name in content or entry.name not in _LATER]
+        plain = {name: content[name] for name in names if name not in (*latencies, *_OBJECTS)}
         counts = {name: count for name, count in content["requests"].items() if name != "unfinished"}
         notes = tuple(Assumption(**note) for note in content["assumptions"])
         return cls(
@@ -185,6 +218,7 @@ class Simulation(Displayed):
                 **latencies,
                 "requests": Requests(**counts),
                 "refusals": tuple(content["refusals"]),
+                "classes": tuple(content.get("classes", ())),
                 "assumptions": notes,
             }
         )
@@ -207,7 +241,7 @@ class Simulation(Displayed):
 
 
 def summarize(
-    server: ServerConfig, workload: Workload, runs: list[Run], notes: list[Assumption], seed: int, warm_up_share: float
+    server: ServerConfig, workload: Workload, runs: list[Run], notes: list[Assumption], seed: int, warm_up: WarmUp
 ) -> Simulation:
     """Return the result of runs that differ in their seeds: means over runs, distributions of all together.
 
@@ -217,26 +251,27 @@ def summarize(
         runs: at least one; the time series are of the first.
         notes: what was assumed.
         seed: of the first run.
-        warm_up_share: share of the requests that were not counted.
+        warm_up: requests that were not counted.
     """
     figures = [_figures(server, workload, one) for one in runs]
-    first = runs[0].metrics
+    first, preempted = runs[0].metrics, sum(one.metrics.counted.preempted for one in runs)
+    saturated = any(is_saturated(workload, one) for one in runs)
+    certainty = confidence([one.metrics.counted_batches for one in runs], _unsteady(workload, saturated, runs))
     for other in runs[1:]:
-        for name in TIMES:
-            first.times[name].merge(other.metrics.times[name])
+        first.counted.merge(other.metrics.counted)
     means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
     slo = any(one.ttft or one.tpot for one in workload.classes)
+    classes = _classes(workload, runs, slo=slo)
     about: dict[str, Any] = facts(server.request)
     typical = _typical(server, means, first.times["itl"].mean, means["prefix_hit_rate"] or 0.0)
-    latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name]) for name in TIMES}
+    latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name], certainty.of(name)) for name in TIMES}
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
     steps = _steps(server.request, typical)
-    saturated = any(_saturated(workload, one) for one in runs)
     paced = workload.rate is None or saturated  # by the server
     return Simulation(
         inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
         **about,
-        workload=_workload(workload, seed, warm_up_share),
+        workload=_workload(workload, seed, _share_cut(runs)),
         server={
             "scheduler": server.scheduler.name,
             "replicas": server.replicas,
@@ -255,7 +290,7 @@ def summarize(
             completed=sum(one.num_ended for one in runs),
             refused=sum(one.num_refused for one in runs),
             preemptions=sum(one.num_preemptions for one in runs),
-            preempted=sum(one.metrics.preempted for one in runs),
+            preempted=preempted,
             cut=sum(one.num_warm_up for one in runs),
         ),
         preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
@@ -269,6 +304,10 @@ def summarize(
         throughput_interval=_rates_interval(rates, steps) if paced and server.tables.basis == "estimate" else None,
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
+        confidence=_of_slo(certainty, rates["requests_per_s"]) if slo else {},
+        warm_up=warm_up.to_dict(),
+        classes=classes,
+        fairness=jain([one["within_slo"] if slo else one["output_tokens_per_s"] for one in classes]),
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         prefix_hit_rate=means["prefix_hit_rate"] if server.config.enable_prefix_caching or workload.mean_hit else None,
         series=first.series.to_dict(first.last),
@@ -278,6 +317,57 @@ def summarize(
         assumptions=(*notes, *(estimate_notes(server.request, typical.values()) if server.tables.basis != "bound" else ())),
         replications=intervals(figures) if len(runs) > 1 else None,
     )
+
+
+def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dict[str, Any], ...]:
+    """What the requests of each class of several runs had."""
+    whole = merged([one.metrics.counted for one in runs])
+    classes = []
+    for index, one in enumerate(workload.classes):
+        completed, good, within_ttft, within_tpot, ttft, e2e, tokens = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        classes.append({
+            "name": one.name, "completed": int(completed),
+            "within_slo": good / completed if slo and completed else None,
+            "within_ttft": within_ttft / completed if one.ttft and completed else None,
+            "within_tpot": within_tpot / completed if one.tpot and completed else None,
+            "ttft_s": ttft / completed if completed else None,
+            "e2e_s": e2e / completed if completed else None,
+            "output_tokens_per_s": tokens / e2e if e2e else None,
+        })  # fmt: skip
+    return tuple(classes)
+
+
+def jain(shares: Sequence[float | None]) -> float | None:
+    """Return Jain's fairness index of what each of several gets; None of fewer than two, or where none gets anything.
+
+    Source: Jain, Chiu, Hawe 1984, A quantitative measure of fairness and discrimination, DEC TR-301.
+
+    >>> jain([1.0, 1.0, 1.0]), jain([1.0, 0.0, 0.0, 0.0])
+    (1.0, 0.25)
+    """
+    known = [one for one in shares if one is not None]
+    squares = math.fsum(one**2 for one in known)
+    return math.fsum(known) ** 2 / (len(known) * squares) if len(known) > 1 and squares else None
+
+
+def _unsteady(workload: Workload, saturated: bool, runs: Sequence[Run]) -> str:
+    """Why latencies have no steady state; "" where they may have one."""
+    if any(one.stopped for one in runs):
+        return "the run was interrupted"
+    if saturated:
+        return "saturated: latencies grow for as long as the run lasts"
+    return "" if workload.closed or workload.rate is not None else "all requests come at once: there is no steady state"
+
+
+def _of_slo(certainty: Confidence, rate: float) -> dict[str, Any]:
+    share = certainty.within_slo
+    goodput = share if share.low is None or share.high is None else Interval(share.low * rate, share.high * rate)
+    return {"level": CONFIDENCE, "within_slo": share.to_dict(), "goodput": goodput.to_dict()}
+
+
+def _share_cut(runs: Sequence[Run]) -> float:
+    """Share of the requests that do not count."""
+    return sum(one.num_warm_up for one in runs) / max(sum(one.num_arrived for one in runs), 1)
 
 
 def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float | None, hit: float = 0.0) -> dict[str, Step]:
@@ -361,7 +451,7 @@ def intervals(runs: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
 
 def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, float | None]:
     """The figures of one run, by name."""
-    metrics = one.metrics
+    metrics, counts = one.metrics, one.metrics.counted
     begin = min(one.first_arrival if not one.num_warm_up else metrics.after, metrics.last)
     duration = max(metrics.last - one.first_arrival, 0.0) if metrics.last else 0.0
     counted = max(metrics.last - begin, 1e-300)
@@ -370,19 +460,19 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
     figures: dict[str, float | None] = {
         "duration_s": duration,
         "offered_rate": (one.num_arrived - 1) / span if span > 0 and not workload.closed else None,
-        "throughput.requests_per_s": metrics.completed / counted,
-        "throughput.output_tokens_per_s": metrics.output_tokens / counted,
-        "throughput.prompt_tokens_per_s": metrics.prompt_tokens / counted,
-        "goodput": metrics.good / counted,
-        "within_slo": metrics.good / metrics.completed if metrics.completed else None,
+        "throughput.requests_per_s": counts.completed / counted,
+        "throughput.output_tokens_per_s": counts.output_tokens / counted,
+        "throughput.prompt_tokens_per_s": counts.prompt_tokens / counted,
+        "goodput": counts.good / counted,
+        "within_slo": counts.good / counts.completed if counts.completed else None,
         "utilisation.compute": metrics.utilized_s["matrix"] / device_s if device_s else None,
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
-    figures["prefix_hit_rate"] = metrics.cached_tokens / metrics.prompt_tokens if metrics.prompt_tokens else None
+    figures["prefix_hit_rate"] = counts.cached_tokens / counts.prompt_tokens if counts.prompt_tokens else None
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
     for name in TIMES:
-        latency = Latency.of(metrics.times[name])
+        latency = Latency.of(counts.times[name])
         figures |= {f"{name}_s.{key}": getattr(latency, key) for key in ("mean", *QUANTILES)}
     return figures
 
@@ -392,7 +482,8 @@ def _mean(values: list[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _saturated(workload: Workload, one: Run) -> bool:
+def is_saturated(workload: Workload, one: Run) -> bool:
+    """Whether more requests arrived in a run than were served."""
     return (
         not workload.closed
         and one.last_arrival > one.first_arrival
@@ -422,7 +513,7 @@ def _workload(workload: Workload, seed: int, warm_up_share: float) -> dict[str, 
             {
                 "name": one.name, "input_len": str(one.input_len), "output_len": str(one.output_len),
                 "mean_input": one.input_len.mean, "mean_output": one.output_len.mean, "ttft_s": one.ttft, "tpot_s": one.tpot,
-                "prefix_hit": one.mean_hit,
+                "prefix_hit": one.mean_hit, "percentile": one.percentile,
                 "conversation": None if one.conversation is None else one.conversation.to_dict(),
             }
             for one in workload.classes

@@ -144,7 +144,6 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
     }
     return Metrics(
         num_warm_up=num_warm_up,
-        after=math.inf if num_warm_up else 0.0,
         objectives=objectives,
         utilization=Utilization(server.tables),
         rows=rows.write if rows else None,
@@ -159,6 +158,7 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
     """
     # sequences of this many tokens are never refused: the last token is not cached
     config = server.config
+    batches = result.metrics.batches
     always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
 
     def refuse(request: Request) -> bool:
@@ -166,8 +166,8 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
         time = result.last_arrival = request.arrival_time
         if request.index == 0:
             result.first_arrival = time
-        if result.num_warm_up and request.index == result.num_warm_up:
-            result.metrics.after = time
+        if request.index >= batches.next_index:
+            batches.begin(time)
         num_tokens = request.num_prompt_tokens + request.max_tokens
         if num_tokens <= always:
             if result.num_arrived - result.num_refused - log.num_ended > MAX_UNFINISHED:

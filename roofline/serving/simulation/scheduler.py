@@ -396,6 +396,7 @@ class Scheduler:
             request.first_token_time = time
         else:
             self.log.gaps.extend((time - request.last_token_time, 1))
+            self.log.gap_ends.append(time)
         if self.watch:
             self.watch(("token", time, request.index))
         request.num_output_tokens += 1

@@ -16,7 +16,7 @@ from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_
 from roofline.serving.simulation.router import ROUTERS
 from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS
-from roofline.serving.simulation.step_tables import StepTables
+from roofline.serving.simulation.step_tables import StepTables, tables_of
 from roofline.serving.simulation.step_time import Basis
 from roofline.serving.simulation.workload import MAX_UNFINISHED
 from roofline.specs.source import Assumption, Origin
@@ -147,7 +147,7 @@ def resolve_server(
         config=config,
         max_model_len=longest,
         # a sequence that runs has a block at least
-        tables=StepTables(request, step_basis, longest, min(config.max_num_seqs, config.num_gpu_blocks, MAX_UNFINISHED)),
+        tables=tables_of(request, step_basis, longest, min(config.max_num_seqs, config.num_gpu_blocks, MAX_UNFINISHED)),
         preemption=preemption_policy(request, preemption, notes, host_options),
         replicas=num_replicas,
         router=dealt,

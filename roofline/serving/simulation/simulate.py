@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -15,9 +16,10 @@ from roofline.errors import InputError
 from roofline.predict.options import DEPLOYMENT, Count, DeploymentOptions, Number, keywords
 from roofline.predict.request import ResolvedRequest, sized
 from roofline.serving.preemption.copies import parse_host_copy
+from roofline.serving.simulation.confidence import MIN_REQUESTS, WarmUp, initial_requests
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.result import Simulation, summarize, without_fit
+from roofline.serving.simulation.result import Simulation, is_saturated, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
 from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.workload import Workload, read_workload
@@ -29,7 +31,7 @@ from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 WARM_UP = 0.1
-"""Share of the requests that are not counted where runs are repeated."""
+"""Share of the requests that are not counted where short runs, or clients, are repeated."""
 MAX_REPLICATIONS = 1000
 """Runs whose metrics are held together; intervals of 100 are a third as wide as those of 10."""
 _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
@@ -76,6 +78,8 @@ def simulate(
     rows: str | PathLike[str] | None = None,
     perfetto: str | PathLike[str] | None = None,
     stepwise: bool = False,
+    find_rate: bool = False,
+    percentile: float | str | None = None,
     interrupts: Interrupts | None = None,
     progress: Callable[[int, int | None], None] | None = None,
     **deployment: Unpack[DeploymentOptions],
@@ -117,11 +121,16 @@ def simulate(
         basis: `estimate` of step times (default where kernels were measured) or `bound`.
         seed: of all that is drawn at random.
         replications: runs with other seeds, for confidence intervals.
-        warm_up: share of the requests that are not counted; default: none, 10 % of each of several runs.
+        warm_up: share of the requests that are not counted. Default: where at least 1,000 requests arrive at a rate, those
+            before the steady state (MSER-5); of others none, or 10 % of each of several runs.
         skip_bad_rows: leave broken rows of a trace out.
         rows: a `.csv` or `.parquet` file for a row per request, written as they end.
         perfetto: a `.json` or `.json.gz` file for a trace of one run, which ui.perfetto.dev shows.
         stepwise: form every step on its own: slower, for checking.
+        find_rate: find the highest rate at which the objectives hold, over `replications` seeds (default 5), beginning at
+            `rate`; the result is of that rate.
+        percentile: percentage of the requests of each class that must meet both objectives; default: 95, or as the traffic
+            has it.
         interrupts: what Ctrl-C does: with it the run ends, and the result is of what was served so far (`interrupted`).
         progress: called now and then with the number of requests that have ended, and of all (None: unknown).
         **deployment: the options of `roofline analyze` that describe the deployment.
@@ -133,6 +142,13 @@ def simulate(
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, an invalid file, a scheduler that makes no progress.
     """
+    given = dict(locals())
+    if find_rate:
+        from roofline.serving.simulation import find_rate as search
+
+        return search.find_rate(simulate, given)
+    if percentile is not None:
+        raise InputError("--percentile says what --find-rate looks for: give that too")
     notes: list[Assumption] = []
     load = read_workload(
         trace=trace, workload=workload, rate=rate, requests=requests, until=until, skip_bad_rows=skip_bad_rows, notes=notes,
@@ -165,7 +181,7 @@ def simulate(
     if num_runs > 1 and not load.random:
         raise InputError("--replications: a trace is the same in each of them; give arrivals by --workload, such as poisson:8")
     first_seed = 0 if seed is None else parse_count(seed, "--seed")
-    share = _warm_up_share(warm_up, num_runs, load, notes)
+    share, planned = _planned_warm_up(warm_up, num_runs, load)
     if num_runs > 1 and perfetto is not None:
         raise InputError("--perfetto shows one run: leave out --replications")
     with ExitStack() as results:
@@ -176,8 +192,10 @@ def simulate(
             None if perfetto is None else results.enter_context(_trace(Path(perfetto), server, load.source, interrupts))
         )
         runs = _replicate(server, load, first_seed, num_runs, share, Observers(writer, trace_file, interrupts, progress))
+    cut = warm_up_of(load, runs) if planned is None else replace(planned, requests=max(one.num_warm_up for one in runs))
+    notes.append(Assumption("warm_up", cut.requests, "given" if cut.method in ("given", "workload") else "default", cut.why))
     notes += _assumptions(replica)
-    return summarize(server, load, runs, notes, first_seed, share)
+    return summarize(server, load, runs, notes, first_seed, cut)
 
 
 def _replicate(
@@ -210,18 +228,47 @@ def _trace(path: Path, server: ServerConfig, source: str, interrupts: Interrupts
     return Trace(path, metadata) if interrupts is None else Trace(path, metadata, interrupts.whole)
 
 
-def _warm_up_share(warm_up: Any, num_runs: int, workload: Workload, notes: list[Assumption]) -> float:
-    """Share of the requests that are not counted."""
+def _planned_warm_up(warm_up: Any, num_runs: int, workload: Workload) -> tuple[float, WarmUp | None]:
+    """Share of the requests that are left out of each run from the start, and what that is called; None: it is found later."""
     if workload.warm_up:
         if warm_up is not None:
             raise InputError("--warm-up: the workload has a warm-up of its own; leave one of them out")
-        return 0.0
-    if warm_up is None:
-        if num_runs > 1:
-            why = "of the requests of each run, its first ones, are not counted"
-            notes.append(Assumption("warm_up", WARM_UP, "default", why))
-        return WARM_UP if num_runs > 1 else 0.0
-    try:
-        return parse_share(warm_up)
-    except InputError as error:
-        raise InputError(f"--warm-up: {error}") from None
+        return 0.0, WarmUp(0, "workload", "the first of each client, as the workload states")
+    if warm_up is not None:
+        try:
+            share = parse_share(warm_up)
+        except InputError as error:
+            raise InputError(f"--warm-up: {error}") from None
+        return share, WarmUp(0, "given", "of the requests of each run, its first ones, are not counted")
+    if not workload.closed and workload.rate is not None and (workload.num_expected or 0) >= MIN_REQUESTS:
+        return 0.0, None
+    if num_runs > 1:
+        return WARM_UP, WarmUp(0, "default", "a tenth of the requests of each run, its first ones, is not counted")
+    if workload.closed:
+        return 0.0, WarmUp(0, "none", "a closed loop counts from its first request, unless it states a warm-up")
+    few = f"of fewer than {MIN_REQUESTS:,} requests all count" if workload.rate is not None else "all requests come at once"
+    return 0.0, WarmUp(0, "none", few)
+
+
+def warm_up_of(workload: Workload, runs: Sequence[Run]) -> WarmUp:
+    """Find the warm-up of runs with a steady arrival rate, and leave it out of each of them: the same number of requests.
+
+    Args:
+        workload: their requests.
+        runs: runs of which nothing is left out yet; latencies are averaged over them.
+    """
+    if any(one.stopped for one in runs):
+        return WarmUp(0, "none", "the run was interrupted: all that ended is counted")
+    if any(is_saturated(workload, one) for one in runs):
+        return WarmUp(0, "none", "saturated: there is no steady state to begin")
+    import numpy as np
+
+    latencies = {}
+    for name in runs[0].metrics.groups:
+        parts = [one.metrics.groups[name].sums() for one in runs]
+        num_groups = min(len(sums) for sums, _ in parts)
+        latencies[name] = tuple(np.sum([part[which][:num_groups] for part in parts], axis=0) for which in (0, 1))
+    requests, why = initial_requests(latencies, runs[0].metrics.groups["ttft"].size)
+    for one in runs:
+        one.num_warm_up = one.metrics.cut(requests)
+    return WarmUp(runs[0].num_warm_up, "mser-5", why)

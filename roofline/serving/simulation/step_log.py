@@ -35,7 +35,8 @@ class StepLog:
     """
 
     __slots__ = (
-        "chunks", "dropped", "ends", "gaps", "num_ended", "num_preemptions", "on_end", "read", "recomputed", "runs", "swapped",
+        "chunks", "dropped", "ends", "gap_ends", "gaps", "num_ended", "num_preemptions", "on_end", "read", "recomputed",
+        "runs", "swapped",
     )  # fmt: skip
 
     def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
@@ -46,6 +47,8 @@ class StepLog:
         self.runs: list[float] = []
         self.chunks: list[float] = []
         self.gaps: list[float] = []
+        self.gap_ends: list[float] = []
+        """Of each row of `gaps`: when it ends."""
         self.ends: list[float] = []
         self.swapped: list[float] = []
         """Of each cache that moved to the host: when, and its tokens."""
@@ -55,7 +58,7 @@ class StepLog:
 
     def clear(self) -> None:
         """Empty all rows, in place; counts stay."""
-        for row in (self.runs, self.chunks, self.gaps, self.ends, self.swapped, self.dropped, self.recomputed):
+        for row in (self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.swapped, self.dropped, self.recomputed):
             row.clear()
 
     def end(self, request: Request, time: float, replica: int) -> None:

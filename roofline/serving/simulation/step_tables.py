@@ -24,7 +24,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -336,6 +339,36 @@ class StepTables:
         with_past = sum(parts.total for parts in self.costs.seconds((Segment(self.ranks, new, before),)))
         without = sum(parts.total for parts in self.costs.seconds((Segment(self.ranks, new, 0),)))
         return BilinearTable(xs, ys, np.asarray(with_past - without).tolist())
+
+
+_MAX_SHARED = 8
+_shared: OrderedDict[tuple[Any, ...], StepTables] = OrderedDict()
+_key: ContextVar[str] = ContextVar("key", default="")
+
+
+@contextmanager
+def shared_tables(key: str) -> Iterator[None]:
+    """Within this context runs of the same deployment, of which `key` is a name, share their tables in this process."""
+    token = _key.set(key)
+    try:
+        yield
+    finally:
+        _key.reset(token)
+
+
+def tables_of(request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int) -> StepTables:
+    """Return the tables of a deployment: new ones, or in `shared_tables` those of an earlier run of the same."""
+    name = _key.get()
+    key = (name, basis, max_model_len, max_num_seqs)
+    if not name or key not in _shared:
+        tables = StepTables(request, basis, max_model_len, max_num_seqs)
+        if not name:
+            return tables
+        _shared[key] = tables
+        while len(_shared) > _MAX_SHARED:
+            _shared.popitem(last=False)
+    _shared.move_to_end(key)
+    return _shared[key]
 
 
 def _at(pieces: Sequence[Cell], num_cached_tokens: int) -> float:

@@ -161,7 +161,10 @@ def test_names_of_the_option_are_those_of_the_results() -> None:
         op: [roofline.op("gemm", n=8192, k=28672, hardware="h100-sxm", sweep="m=1:1024:x2")],
         limits: [roofline.limits("llama-3.1-8b", "l4", tpot="100 ms")],
         preempt: [roofline.preempt("llama-3.1-8b", "l4", tokens=2048)],
-        simulate: [roofline.simulate("llama-3.1-8b", "h100-sxm", rate=5, until="60s", **load)],
+        simulate: [
+            roofline.simulate("llama-3.1-8b", "h100-sxm", rate=5, until="60s", **load),
+            roofline.simulate("llama-3.1-8b", "h100-sxm", find_rate=True, ttft="1 s", requests=200, replications=1, **load),
+        ],
         plan: [roofline.plan("llama-3.1-8b", hardware=["h100-sxm"], rate=20, ttft="1s", tpot="50ms", **load)],
     }
     for command, several in results.items():

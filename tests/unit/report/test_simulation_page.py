@@ -23,8 +23,8 @@ LOAD: dict[str, Any] = {"input_len": "lognormal:1155:900:6000", "output_len": 15
 
 @pytest.fixture(scope="module")
 def plain() -> Simulation:
-    """Two replicas with an SLO."""
-    return simulate(MODEL, HARDWARE, rate=6, requests=1200, replicas=2, ttft=0.15, tpot="1 s", **LOAD)
+    """Two replicas with an SLO; all requests count."""
+    return simulate(MODEL, HARDWARE, rate=6, requests=1200, replicas=2, ttft=0.15, tpot="1 s", warm_up=0, **LOAD)
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +218,16 @@ def test_texts_of_files_are_no_markup(tmp_path: Path) -> None:
     assert "&lt;img src=x" in text
     assert simulation_page(result, LINE) == text
     assert len(text.encode()) < 2e6
+
+
+def test_intervals_are_whiskers(plain: Simulation) -> None:
+    """Around the value of each latency, as shares of it, and in seconds in the table beside the figure."""
+    one = figure(shown(plain), "confidence")
+    ends = plain.ttft_s.interval("mean")
+    assert ends is not None
+    assert plain.ttft_s.mean is not None
+    whiskers = next(each for each in one.series if each.name == "TTFT" and each.kind == "line")
+    assert whiskers.y[:2] == ("TTFT mean", "TTFT mean")
+    assert whiskers.x[:2] == pytest.approx([end / plain.ttft_s.mean - 1 for end in ends])
+    assert one.table is not None
+    assert [cell.value for cell in one.table.rows[0][1:]] == pytest.approx([plain.ttft_s.mean, *ends])

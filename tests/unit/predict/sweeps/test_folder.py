@@ -17,10 +17,11 @@ import pytest
 
 from roofline import files
 from roofline.errors import InputError
+from roofline.predict.executors import through
 from roofline.predict.sweeps import sweep
 from roofline.predict.sweeps.folder import Folder, Written, read
 from roofline.predict.sweeps.reduce import Reduction
-from roofline.predict.sweeps.run import _through, collect, evaluated, written_parts
+from roofline.predict.sweeps.run import collect, evaluated, written_parts
 from roofline.predict.sweeps.spec import Part, Sweep
 
 pytestmark = pytest.mark.slow
@@ -105,7 +106,7 @@ def test_a_part_that_no_worker_took_is_not_lost() -> None:
     lost: list[Part] = []
     part = next(iter(Sweep.of(GRID, part_rows=300).parts()))
     with pytest.raises(BrokenProcessPool):
-        list(_through(refuse, iter([part]), {}, 1, lost))
+        list(through(refuse, iter([part]), {}, 1, lost))
     assert lost == [part]
 
 

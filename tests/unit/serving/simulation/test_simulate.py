@@ -108,6 +108,10 @@ def test_stepwise_is_the_same() -> None:
     given: dict[str, Any] = {"rate": 8, "memory": "20.5 GiB", "replicas": 2, **QUICK}
     one, other = run(**given).to_dict(), run(stepwise=True, **given).to_dict()
     assert one["requests"] == other["requests"]
+    for latency in ("ttft_s", "tpot_s", "e2e_s"):
+        for result in (one, other):
+            intervals = result[latency].pop("confidence")
+            assert intervals["mean"]["low"] < result[latency]["mean"] < intervals["mean"]["high"]
     for name in ("ttft_s", "tpot_s", "e2e_s", "throughput", "utilisation"):
         # blocks are a mean over the steps of a run, half of what is taken in it
         assert one[name] == pytest.approx(other[name], rel=2e-3 if name == "utilisation" else 1e-9), name
