@@ -11,6 +11,7 @@ from typing import Any
 
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
+from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop
@@ -212,23 +213,33 @@ def world(seed: int) -> World:
     rng = random.Random(seed)  # noqa: S311 - no secret
     name = rng.choice(sorted(SCHEDULERS))
     size, blocks = rng.choice([1, 3, 4, 16]), rng.randint(6, 80)
-    config = EngineConfig(blocks, size, rng.randint(1, 12), rng.randint(12, 64), num_fixed_blocks=rng.choice([0, 0, 1]))
+    config = EngineConfig(
+        blocks, size, rng.randint(1, 12), rng.randint(12, 64), num_fixed_blocks=rng.choice([0, 0, 1]),
+        enable_prefix_caching=rng.random() < 0.5, uncached_first=rng.random() < 0.3,
+    )  # fmt: skip
     mode = rng.choice(MODES)
     costs = LinearCosts(rng.random() * 0.1, rng.random() * 0.03, rng.random() * 0.5)
     preemption = PreemptionPolicy(mode, costs, rng.choice([math.inf, 60]))
     times = Bent(rng.uniform(0.5, 2), rng.random() * 0.1, rng.random() * 0.01, rng.random() * 0.1, rng.random() * 0.001)
-    replicas, router = rng.choice([1, 1, 2, 3]), rng.choice(["round-robin", "least-loaded"])
+    replicas, router = rng.choice([1, 1, 2, 3]), rng.choice(sorted(ROUTERS))
     num_requests, max_tokens = rng.randint(1, 40), max(2, blocks * size // 2)
     pace = rng.choice([0, 0.1, 1, 10])
     time, requests = 0.0, []
     for _ in range(num_requests):
         requests.append((time, rng.randint(1, max_tokens), rng.randint(1, max_tokens), rng.randint(0, 2)))
         time += rng.expovariate(1 / pace) if pace else 0.0
+    contents: list[Content | None] = [None] * num_requests
+    if rng.random() < 0.5:  # a text at the front of each prompt, then one that others may have, or its own
+        contents = [
+            ((-1 - rng.randrange(2), rng.choice([3, 8, 17])), (rng.choice([-8, -9, index]), ENDLESS))
+            for index in range(num_requests)
+        ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
 
     def run(stepwise: bool, watch: MakeWatch | None = None) -> Served:
         return serve(
-            name, [Request(index, *request) for index, request in enumerate(requests)], times, config, replicas=replicas,
+            name, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
+            replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
         )  # fmt: skip
 
