@@ -123,6 +123,7 @@ class Batches:
         import numpy as np
 
         batches = self._layout[2]
+        numbers = np.minimum(numbers, len(batches) - 1)  # of a log whose arrivals nothing has announced
         order = np.argsort(numbers, kind="stable")
         ordered = numbers[order]
         edges = np.flatnonzero(np.diff(ordered)) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -272,15 +272,18 @@ def _rates(value: Any, fail: Fail) -> tuple[float | None, ...]:
 
 
 def _seeds(value: Any, fail: Fail) -> tuple[int, ...]:
-    listed = value if isinstance(value, list) else None
     try:
-        counted = range(parse_count(value, "seeds", 1)) if listed is None else [parse_count(one, "a seed") for one in listed]
-        seeds = tuple(counted)
+        if isinstance(value, list):
+            seeds: Sequence[int] = [parse_count(one, "a seed") for one in value]
+        else:
+            seeds = range(parse_count(value, "seeds", 1))
     except InputError as error:
         raise fail("seeds", str(error)) from None
+    if len(seeds) > MAX_RUNS:
+        raise fail("seeds", f"{len(seeds):,} are more than the {MAX_RUNS:,} runs of a study")
     if len(set(seeds)) < max(len(seeds), 1):
         raise fail("seeds", "must be different whole numbers, such as [0, 1, 2]; or how many")
-    return seeds
+    return tuple(seeds)
 
 
 def _try(study: Study, deployment: str, policy: str, fail: Fail, file: YamlFile) -> None:

@@ -172,3 +172,33 @@ def test_interrupted(tmp_path: Path) -> None:
 def test_nothing_to_simulate(run: Run) -> None:
     """What would say it."""
     assert "give --rate, --workload" in run(*ON).refused()
+
+
+def test_the_highest_rate(run: Run, tmp_path: Path) -> None:
+    """JSON, what a person reads, the page of the saved result, and exit code 1 where no rate holds."""
+    load = ("--find-rate", "--input-len", "500", "--output-len", "60", "--requests", "300", "--replications", "2")
+    answer = run(*ON, *load, "--tpot", "25 ms", "--json")
+    assert answer.code == 0
+    found = json.loads(answer.out)["find_rate"]
+    assert {"rate", "low", "high", "binds", "points", "rates", "percentile"} <= found.keys()
+    assert found["binds"] == "tpot"
+    (tmp_path / "found.json").write_text(answer.out)
+    assert run("report", "--from", str(tmp_path / "found.json"), "-o", str(tmp_path / "page.html")).code == 0
+    assert "Rates tried" in (tmp_path / "page.html").read_text()
+    text = run(*ON, *load, "--tpot", "25 ms", "-v")
+    assert "beyond it TPOT exceeds its objective first" in " ".join(text.out.split())
+    assert "Rates tried" in text.out
+    assert run(*ON, *load, "--tpot", "1 ms").code == 1
+    assert run(*ON, *load).code == 2
+
+
+def test_confidence_in_json(run: Run) -> None:
+    """An interval of each figure, or why there is none; 200 requests have no 99th percentile to speak of."""
+    found = json.loads(run(*ASK, "--ttft", "1 s", "--json").out)
+    for name in LATENCIES:
+        one = found[name]["confidence"]
+        assert (one["level"], one["method"]) == (0.95, "batch-means")
+        for figure in ("mean", "p50", "p90", "p95", "p99"):
+            assert (one[figure]["low"] is None) == ("why" in one[figure])
+    assert found["ttft_s"]["confidence"]["p99"]["why"] == "200 requests: at least 1,000 are needed"
+    assert found["warm_up"] == {"requests": 0, "method": "none", "why": "of fewer than 1,000 requests all count"}

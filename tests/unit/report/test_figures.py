@@ -49,7 +49,7 @@ NAMES = {
     ],
     "segments": ["roofline", "time-mixed", "device", "memory"],
     "overflow": ["roofline", "explorer", "memory", "batch-limits", "ttft", "heatmap"],
-    "simulate": ["distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates"],
+    "simulate": ["distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence"],
     "plan": ["cost-tpot", "cost-ttft", "steps"],
     "preempt": ["costs", "blocks", "chunks"],
     "op": ["roofline", "resources"],

@@ -173,6 +173,7 @@ def test_another_study_is_refused(tmp_path: Path) -> None:
         ("requests: 30", "seed: 3", "8:3", "a study has `seeds`"),
         ("rates: [5]", "rates: [5, -1]", "12:12", "rates.1"),
         ("rates: [5]", "rates: [5, 5.0]", "12:12", "is there twice"),
+        ("seeds: 2", "seeds: 123456789012", "13:1", "are more than the 100,000 runs of a study"),
         ("seeds: 2", "seeds: [1, 1]", "13:1", "different whole numbers"),
         ("  hardware: a100-sxm-80gb\n", "", "3:1", "hardware is missing"),
         ("kind: study", "kind: sweep", "1:1", "has no `kind: study`"),
