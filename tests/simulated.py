@@ -206,6 +206,8 @@ class World:
     """Serves it, step by step or not; `watch` as that of `serve`."""
     requests: tuple[tuple[float, int, int, int], ...]
     """Arrival, tokens of prompt and output, class; in a closed loop the arrival has no meaning."""
+    shares: bool
+    """Whether prompts have something in common."""
 
 
 def world(seed: int) -> World:
@@ -243,4 +245,4 @@ def world(seed: int) -> World:
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
         )  # fmt: skip
 
-    return World(name, mode, run, tuple(requests))
+    return World(name, mode, run, tuple(requests), any(contents))
