@@ -84,8 +84,8 @@ def test_blocks_in_use_rise_within_a_run_of_steps() -> None:
 def test_what_is_computed_twice_is_counted(seed: int) -> None:
     """All chunks are the prompts but what was cached, what was computed again, and the next token of requests that came back.
 
-    One that comes back within its prompt may find more than it had, where others have computed the same; a pair of tokens may
-    then cost more than a token. No step takes longer for them than it takes; copies are those of all that went and came.
+    One that comes back within its prompt may find more than it had, where others have computed the same; these
+    worlds count no pairs within a chunk, so that a later one may cost more than the whole. No step takes longer for them than it takes; copies are those of all that went and came.
     """
     one = world(seed)
     found = one.run(False)
@@ -98,7 +98,6 @@ def test_what_is_computed_twice_is_counted(seed: int) -> None:
     whole = prompts - cached + sum(row["tokens"] for row in again) + ended - (len(one.requests) - len(refused))
     assert chunks <= whole if one.shares else chunks == whole
     assert all(0 <= row["seconds"] <= row["ends"] - row["begins"] for row in again)
-    assert one.shares or all(row["seconds"] for row in again)
     moved = found.log.swapped[1::2]
     costs = found.replicas[0].scheduler.preemption.costs
     waited = sum(row["lead"] for row in rows(found.log.runs, RUN))
