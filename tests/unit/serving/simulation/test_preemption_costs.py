@@ -84,8 +84,9 @@ def test_blocks_in_use_rise_within_a_run_of_steps() -> None:
 def test_what_is_computed_twice_is_counted(seed: int) -> None:
     """All chunks are the prompts but what was cached, what was computed again, and the next token of requests that came back.
 
-    One that comes back within its prompt may find more than it had, where others have computed the same; these
-    worlds count no pairs within a chunk, so that a later one may cost more than the whole. No step takes longer for them than it takes; copies are those of all that went and came.
+    One that comes back within its prompt may find more than it had, where others have computed the same. No step takes longer
+    for them than it takes (these worlds count no pairs within a chunk: a later one may cost more than the whole; it is 0 then).
+    Copies are those of all that went and came.
     """
     one = world(seed)
     found = one.run(False)
