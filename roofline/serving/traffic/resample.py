@@ -18,7 +18,8 @@ BLOCKS = 20
 def resampled(trace: Trace, seed: int) -> Trace:
     """Return a trace with as many requests, in blocks drawn with a seed; with seed 0 the trace itself.
 
-    The end of the trace is followed by its begin. Without arrival times only the order of the requests changes.
+    The end of the trace is followed by its begin. Without arrival times only the order of the requests changes. What prompts
+    have in common goes with them; a block that is drawn twice has the same content twice.
     """
     import numpy as np
 
@@ -34,4 +35,11 @@ def resampled(trace: Trace, seed: int) -> Trace:
         gaps[0] = gaps[1:].mean() if num > 1 else 0.0  # from the last request to the first
         arrived = np.cumsum(gaps[order])
         arrived -= arrived[0]
-    return replace(trace, arrived=arrived, prompts=trace.prompts[order], outputs=trace.outputs[order])
+    return replace(
+        trace,
+        arrived=arrived,
+        prompts=trace.prompts[order],
+        outputs=trace.outputs[order],
+        sessions=None if trace.sessions is None else trace.sessions[order],
+        hashes=None if trace.hashes is None else tuple(trace.hashes[index] for index in order.tolist()),
+    )

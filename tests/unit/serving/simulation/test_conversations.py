@@ -19,6 +19,7 @@ from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.serving.traffic import read_trace
+from roofline.serving.traffic.resample import resampled
 
 TIMES = AffineStepTime(1.0, token=0.25)
 ROOM = EngineConfig(40, 4, max_num_seqs=8, max_num_batched_tokens=64, enable_prefix_caching=True)
@@ -140,6 +141,23 @@ def test_traces_of_conversations(tmp_path: Path) -> None:
     assert contents[0] == contents[1]
     assert contents[2] not in (contents[0], None)
     assert contents[3] == ((3, ENDLESS),)
+
+
+def test_content_goes_with_resampled_requests(tmp_path: Path) -> None:
+    """Each request of a resampled trace has the blocks and the conversation that the original has beside its lengths."""
+    path = tmp_path / "trace.csv"
+    rows = [
+        f"{index},{512 * (1 + index % 3)},{index + 1},s{index},{' '.join(['7', '8', '9'][: 1 + index % 3])}"
+        for index in range(60)
+    ]
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens,session_id,hash_ids\n" + "\n".join(rows) + "\n")
+    trace = read_trace(path)
+    other = resampled(trace, 3)
+    assert other.sessions is not None
+    assert other.hashes is not None
+    assert other.outputs.tolist() != trace.outputs.tolist()
+    assert other.sessions.tolist() == [output - 1 for output in other.outputs.tolist()]
+    assert [len(blocks) * 512 for blocks in other.hashes] == other.prompts.tolist()
 
 
 def _routed(router: str, *requests: Request) -> list[int]:
