@@ -415,7 +415,7 @@ def still_view(model: str, hardware: Sequence[str], options: Mapping[str, Any], 
     words = ("roofline", "analyze", model, "--hardware", hardware[0], *flags_of(options))
     return View(
         title=summary.headline(result),
-        subtitle=live.settings_line(request, result) + live.beside([entry for _, entry in answers]),
+        subtitle=live.settings_line(request, result) + live.other_hardware([entry for _, entry in answers]),
         answer=(*summary.sentences(result), *spoken, summary.BOUND_AND_FLOOR, summary.subtitle(result)),
         fits=result.memory.fits,
         error="",

@@ -64,7 +64,7 @@ def head(state: Solved) -> View:
     longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
     return View(
         title=summary.headline(result),
-        subtitle=settings_line(request, result) + beside(state.results),
+        subtitle=settings_line(request, result) + other_hardware(state.results),
         answer=(),
         fits=result.memory.fits,
         error="",
@@ -81,7 +81,7 @@ def head(state: Solved) -> View:
     )
 
 
-def beside(results: list[Analysis]) -> str:
+def other_hardware(results: list[Analysis]) -> str:
     """The end of a subtitle: other hardware, whose figures stand beside those of the first."""
     names = [str(result.hardware["title"]) for result in results[1:]]
     return f" · beside {' and '.join(names)}" if len(names) > 0 else ""

@@ -110,13 +110,18 @@ def workload(result: Simulation) -> list[str]:
     limits = [] if one is None else [(name, one[f"{name.lower()}_s"]) for name in ("TTFT", "TPOT")]
     if objectives := [f"{name} {seconds(limit)}" for name, limit in limits if limit is not None]:
         parts.append(f"SLO {', '.join(objectives)}")
-    parts += _conversation(one) if one is not None and one["conversation"] else []
+    parts += _conversation(one) if one is not None and one.get("conversation") else []
     if one is not None and one["prefix_hit"]:
         parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
     if server:
-        parts += [f"{server['replicas']} replicas ({server['router']})"] if server["replicas"] > 1 else []
+        parts += [f"{server['replicas']} replicas ({_router(server)})"] if server["replicas"] > 1 else []
         parts.append(f"scheduler {server['scheduler']}")
     return parts
+
+
+def _router(server: Mapping[str, Any]) -> str:
+    """The router's name, which results of earlier versions have as `balancer`."""
+    return str(server.get("router") or server["balancer"])
 
 
 def _conversation(one: Mapping[str, Any]) -> list[str]:
@@ -159,7 +164,7 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         ("Utilization", f"{shares}, on average"),
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
-    if result.prefix_hit_rate is not None and any(one["conversation"] for one in result.workload["classes"]):
+    if result.prefix_hit_rate is not None and any(one.get("conversation") for one in result.workload["classes"]):
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
     if (certainty := confidence_line(result)) is not None:
@@ -371,7 +376,7 @@ def _classes(result: Simulation) -> Table:
     parts = [str(work["source"])]
     parts += [f"{work['clients']:,} clients"] if work["clients"] else []
     parts += [f"at most {work['requests']:,} requests"] if work["requests"] else []
-    parts += [text for one in work["classes"] if one["conversation"] for text in _conversation(one)]
+    parts += [text for one in work["classes"] if one.get("conversation") for text in _conversation(one)]
     parts += [f"until {seconds(work['until_s'])}"] if work["until_s"] is not None else []
     parts += [f"seed {work['seed']}"]
     parts += [f"the first {percent(work['warm_up'], 0)} not counted"] if work["warm_up"] else []
@@ -382,7 +387,7 @@ def _classes(result: Simulation) -> Table:
 def _server(result: Simulation) -> Table:
     server = result.server
     rows = [
-        ("replicas", f"{server['replicas']:,}" + (f", {server['router']}" if server["replicas"] > 1 else "")),
+        ("replicas", f"{server['replicas']:,}" + (f", {_router(server)}" if server["replicas"] > 1 else "")),
         ("scheduler", server["scheduler"]),
         ("preemption", server["preemption"]),
         ("step times", f"{server['basis']}" + (", step by step" if server["stepwise"] else "")),

@@ -12,7 +12,7 @@ import pytest
 from roofline.report.figure import Figure, Section, View
 from roofline.report.simulation.figures import at_share, view, within
 from roofline.report.simulation.page import controls, page_data, simulation_page
-from roofline.report.simulation.summary import sentences
+from roofline.report.simulation.summary import answer, sentences
 from roofline.serving.simulation.result import Simulation
 from roofline.serving.simulation.simulate import simulate
 
@@ -231,3 +231,19 @@ def test_intervals_are_whiskers(plain: Simulation) -> None:
     assert whiskers.x[:2] == pytest.approx([end / plain.ttft_s.mean - 1 for end in ends])
     assert one.table is not None
     assert [cell.value for cell in one.table.rows[0][1:]] == pytest.approx([plain.ttft_s.mean, *ends])
+
+
+def test_results_of_earlier_versions_are_shown(plain: Simulation) -> None:
+    """Without what came later: intervals, classes, prefix caches, searches; with the router under its earlier name."""
+    content = plain.to_dict()
+    for name in ("confidence", "warm_up", "classes", "fairness", "prefix_hit_rate", "find_rate"):
+        del content[name]
+    for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
+        del content[name]["confidence"]
+    content["server"]["balancer"] = content["server"].pop("router")
+    for one in content["workload"]["classes"]:
+        del one["conversation"], one["percentile"]
+    old = Simulation.from_dict(content)
+    assert old.prefix_hit_rate is None
+    assert "2 replicas (round-robin)" in answer(old).settings
+    assert old.ttft_s.mean == plain.ttft_s.mean
