@@ -38,6 +38,11 @@ class EngineConfig:
     num_microbatches: int = 1
     uncached_first: bool = False
 
+    @property
+    def caches_prefixes(self) -> bool:
+        """Whether blocks stay cached. Not so beside fixed ones: a state is not found again by the blocks of its prompt."""
+        return self.enable_prefix_caching and not self.num_fixed_blocks
+
 
 class KVCacheManager:
     """Counts of blocks. The owners are requests: `num_blocks` of those that do not decode, and `growth` for those that do.
@@ -57,8 +62,8 @@ class KVCacheManager:
         self.num_gpu_blocks = self.num_free_blocks = config.num_gpu_blocks
         self.block_size, self.num_fixed_blocks = config.block_size, config.num_fixed_blocks
         self.prefixes: PrefixCache | None = None
-        """What the blocks hold. None: they are only counted. A state is not found again by the blocks of its prompt."""
-        if config.enable_prefix_caching and not config.num_fixed_blocks:
+        """What the blocks hold. None: they are only counted."""
+        if config.caches_prefixes:
             self.prefixes = PrefixCache(config.num_gpu_blocks, config.block_size, uncached_first=config.uncached_first)
         self.watermark_blocks = math.ceil(watermark * config.num_gpu_blocks)
         self.preallocates = preallocates

@@ -309,7 +309,7 @@ def summarize(
         classes=classes,
         fairness=jain([one["within_slo"] if slo else one["output_tokens_per_s"] for one in classes]),
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
-        prefix_hit_rate=means["prefix_hit_rate"] if server.config.enable_prefix_caching or workload.mean_hit else None,
+        prefix_hit_rate=means["prefix_hit_rate"] if server.config.caches_prefixes or workload.mean_hit else None,
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
         estimate_basis=None if server.tables.basis == "bound" else estimate_basis(server.request, typical.values()),

@@ -223,3 +223,10 @@ def test_hit_rate_is_a_result() -> None:
     assert without.prefix_hit_rate is None
     assert without.ttft_s.mean > found.ttft_s.mean
     assert not math.isnan(found.ttft_s.mean)
+
+
+def test_windows_have_no_hit_rate() -> None:
+    """Blocks of layers with windows are found by rules of their own, which are not simulated: no rate, and it is said."""
+    found = roofline.simulate("gemma-3-12b", "h100-sxm", rate=4, requests=20, input_len=30, output_len=4, system_prompt=160)
+    assert found.prefix_hit_rate is None
+    assert [note.value for note in found.assumptions if note.name == "prefix_caching"] == [False]
