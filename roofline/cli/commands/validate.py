@@ -195,13 +195,14 @@ _NAMES = ("op", "kernels", "regime")
 
 
 def _groups(groups: list[dict[str, Any]], names: Sequence[str]) -> Table:
-    """Errors of groups; the columns of the estimate where any has one."""
+    """Errors of groups, with columns of the estimate where any has one, and of times where there is none of hardware."""
+    timed = "hardware" not in names
     estimated = any(group["estimate"]["median_ape"] is not None for group in groups)
     cells = tuple(
         (
             *(_kernels(group) if name == "kernels" else str(group[name]) for name in names),
             f"{group['n']:,}",
-            formatting.seconds(group["measured_s"]),
+            *((formatting.seconds(group["measured_s"]),) if timed else ()),
             about_percent(group["bound"]["median_ape"]),
             *(
                 (
@@ -216,7 +217,8 @@ def _groups(groups: list[dict[str, Any]], names: Sequence[str]) -> Table:
         )
         for group in groups
     )
-    figures = ("n", "median time", "bound error", *(("error", "bias", "in 80 %") if estimated else ()), "faster")
+    times = ("median time",) if timed else ()
+    figures = ("n", *times, "bound error", *(("error", "bias", "in 80 %") if estimated else ()), "faster")
     return Table("", "", (*names, *figures), (*([False] * len(names)), *([True] * len(figures))), cells)
 
 
