@@ -129,6 +129,13 @@ class Choice(Spec):
     why: str
 
 
+class Checkpoint(Spec):
+    """A published checkpoint of a model in other formats than those of its `hf_id`."""
+
+    hf_id: str = Field(min_length=1, description="org/name on Hugging Face")
+    quantization: ModelQuantization = Field(description="of its weights: a scheme, or several")
+
+
 class Model(Spec):
     """A decoder-only language model, to the last parameter."""
 
@@ -171,6 +178,7 @@ class Model(Spec):
         default=None, description="dtype of recurrent state (state-space and linear-attention mixers) that the model asks for"
     )
     quantization: ModelQuantization = Field(default=(), description="of the published weights: a scheme, or several")
+    checkpoints: tuple[Checkpoint, ...] = Field(default=(), description="published checkpoints in other formats, for `plan`")
     hc_mult: Whole | None = Field(
         default=None, ge=1, description="residual streams that hyper-connections mix; default: one plain residual stream"
     )
@@ -208,6 +216,10 @@ class Model(Spec):
     def towers(self) -> dict[str, int]:
         """Return the parameters of vision and audio towers and of their projectors, by name: entries of `apart`."""
         return {name: size for name, size in self.apart.items() if name.startswith(_SENSES)}
+
+    def as_checkpoint(self, checkpoint: Checkpoint) -> Model:
+        """Return the model with the formats and the repository of one of its checkpoints."""
+        return self.model_copy(update={"hf_id": checkpoint.hf_id, "quantization": checkpoint.quantization, "checkpoints": ()})
 
     @field_validator("dtype", "activation_dtype", "state_dtype")
     @classmethod

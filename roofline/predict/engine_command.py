@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 
 from roofline.predict.request import ResolvedRequest
 from roofline.specs.deployment import Deployment
@@ -11,8 +12,8 @@ from roofline.text import quoted
 _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
-_COMPRESSED = ("pack_quantized", "w8a16", "w4a16", "w8a8", "w4a8", "w4a4")
-"""Schemes of checkpoints that vLLM knows by their container, compressed-tensors."""
+_ON_LOAD = {"fp8": "fp8", "nf4": "bitsandbytes"}
+"""What vLLM calls the formats to which it converts weights when it loads them. It finds those of a checkpoint in its files."""
 _SEQUENCE_PARALLEL = json.dumps({"pass_config": {"enable_sp": True}})
 _SGLANG_KV = {"fp8": "fp8_e4m3", "bf16": "auto", "fp16": "auto"}
 _TRTLLM_KV = {"fp8": "fp8", "bf16": "auto", "fp16": "auto"}
@@ -66,7 +67,7 @@ def vllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     modelled here, https://github.com/vllm-project/vllm/issues/46358.
     """
     deployment = request.deployment
-    arguments = ["vllm", "serve", request.model.hf_id or request.model.name, *_parallelism(deployment)]
+    arguments = ["vllm", "serve", _checkpoint(request, _ON_LOAD), *_parallelism(deployment)]
     arguments += ["--max-model-len", str(longest), "--max-num-seqs", str(_sequences(request))]
     for flag, value in (
         ("--max-num-batched-tokens", deployment.max_num_batched_tokens),
@@ -78,6 +79,20 @@ def vllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     if request.prefix_caching is not None:
         arguments.append("--enable-prefix-caching" if request.prefix_caching else "--no-enable-prefix-caching")
     return (*arguments, *_formats(request))
+
+
+def _checkpoint(request: ResolvedRequest, on_load: Container[str]) -> str:
+    """The repository of the weights; a folder where none is known that has them in the format that the deployment gives.
+
+    Args:
+        request: the deployment.
+        on_load: formats to which the engine converts weights when it loads them.
+    """
+    model, wanted = request.model, _converted(request.deployment)
+    if not wanted or wanted in on_load or wanted in [scheme.name for scheme in model.quantization]:
+        return model.hf_id or model.name
+    published = [one.hf_id for one in model.checkpoints if one.quantization[0].name == wanted]
+    return published[0] if published else f"./{model.name}-{wanted}"
 
 
 def _sequences(request: ResolvedRequest) -> int:
@@ -113,11 +128,8 @@ def _parallelism(deployment: Deployment) -> list[str]:
 def _formats(request: ResolvedRequest) -> list[str]:
     deployment, kv = request.deployment, request.precision.kv.name
     arguments = ["--kv-cache-dtype", kv] if deployment.kv_cache_dtype and kv != request.precision.activation.name else []
-    if deployment.quantization not in (None, "none"):
-        name = "compressed-tensors" if deployment.quantization in _COMPRESSED else str(deployment.quantization)
-        return [*arguments, "--quantization", name]
-    if deployment.dtype == "fp8":
-        return [*arguments, "--quantization", "fp8"]
+    if (converted := _converted(deployment)) and converted not in [scheme.name for scheme in request.model.quantization]:
+        return [*arguments, "--quantization", _ON_LOAD[converted]] if converted in _ON_LOAD else arguments
     return [*arguments, "--dtype", _TORCH[deployment.dtype]] if deployment.dtype in _TORCH else arguments
 
 
@@ -134,10 +146,10 @@ def sglang_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     """
     deployment, kv = request.deployment, request.precision.kv.name
     quantization = _converted(deployment)
-    if kv not in _SGLANG_KV or quantization not in ("", "fp8") or deployment.context_parallel_size > 1:
+    if kv not in _SGLANG_KV or deployment.context_parallel_size > 1:
         return ()
     tp, dp = deployment.tensor_parallel_size, deployment.data_parallel_size
-    words = ["python3", "-m", "sglang.launch_server", "--model-path", request.model.hf_id or request.model.name]
+    words = ["python3", "-m", "sglang.launch_server", "--model-path", _checkpoint(request, ("fp8",))]
     # with attention data-parallel, --tp-size counts all devices
     words += ["--tp-size", str(tp * dp)] if tp * dp > 1 else []
     words += ["--dp-size", str(dp), "--enable-dp-attention"] if dp > 1 else []
@@ -181,7 +193,7 @@ def trtllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     """Return the arguments of `trtllm-serve`; none where it has no options for the deployment.
 
     What has no flag is in the file `TRTLLM_FILE`, whose content `trtllm_options` returns. Formats of weights are those of the
-    checkpoint: of a deployment that converts them a folder is named in place of the model, for a checkpoint in that format.
+    checkpoint: of a deployment that gives another a published checkpoint is named, or a folder for one in that format.
 
     Args:
         request: its batch becomes `--max_batch_size` unless the deployment sets one; both are of one attention-parallel rank.
@@ -193,9 +205,8 @@ def trtllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     """
     if not _trtllm_starts(request):
         return ()
-    deployment, converted = request.deployment, _converted(request.deployment)
-    model = request.model.hf_id or request.model.name
-    words = ["trtllm-serve", f"./{request.model.name}-{converted}" if converted else model]
+    deployment = request.deployment
+    words = ["trtllm-serve", _checkpoint(request, ())]
     # with attention data-parallel, --tp_size counts all devices, and each of them is a rank
     devices = deployment.tensor_parallel_size * deployment.data_parallel_size
     for flag, size in (

@@ -96,6 +96,9 @@ class SearchOptions(TypedDict, total=False):
     attention_dp_balance: Annotated[
         Flag, _flag("Delay prefills until every data-parallel rank can start one, for at most 50 steps.")
     ]
+    fp8_kv_cache: Annotated[
+        Flag, _flag("Also search an fp8 KV cache where the checkpoint does not have one. Check the output quality.")
+    ]
     check: Annotated[Text, _text("YAML file of a deployment to check against the objectives.", "FILE", common=True)]
     replicas: Annotated[Count, _count("Number of replicas for --check, unless its FILE sets it.")]
 

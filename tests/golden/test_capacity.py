@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import roofline
+from roofline.blocks.model_files import load_model
 from roofline.measure.validate.serving import model_id
 from roofline.serving.planning.result import Candidate, Plan
 
@@ -72,10 +73,13 @@ def test_what_is_recommended_fits_as_analyze_says(model: str) -> None:
     for one in planned(model, 50, every=True).candidates[:6]:
         for pool in one.pools:
             ours = pool.deployment
+            served, quantization = load_model(model)[0], ours["quantization"]
+            if published := [each for each in served.checkpoints if each.hf_id == ours["checkpoint"]]:
+                served, quantization = served.as_checkpoint(published[0]), None
             analysis = roofline.analyze(
-                model, one.hardware, batch=ours["max_num_seqs"] * ours["data_parallel"], input_len=1155, output_len=211,
+                served, one.hardware, batch=ours["max_num_seqs"] * ours["data_parallel"], input_len=1155, output_len=211,
                 tp=ours["tensor_parallel"], pp=ours["pipeline_parallel"], dp=ours["data_parallel"],
-                ep=ours["expert_parallel"], quantization=ours["quantization"], max_num_seqs=ours["max_num_seqs"],
+                ep=ours["expert_parallel"], quantization=quantization, max_num_seqs=ours["max_num_seqs"],
                 max_num_batched_tokens=ours["max_num_batched_tokens"], max_model_len=ours["max_model_len"],
             )  # fmt: skip
             assert analysis.memory.fits

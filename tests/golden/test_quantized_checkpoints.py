@@ -19,6 +19,7 @@ from roofline.blocks.precision import resolve_precision
 from roofline.graph.build import CANONICAL, build
 from roofline.predict.memory import weights_by_path
 from roofline.specs.deployment import Deployment
+from roofline.specs.library import ids
 
 
 def quantized(name: str, *schemes: dict[str, Any]) -> Model:
@@ -61,6 +62,26 @@ def test_weights_of_a_checkpoint(model: str, schemes: dict[str, Any] | None, pub
     """Every byte of every tensor."""
     loaded = load_model(model)[0] if schemes is None else quantized(model, schemes)
     assert sum(weights(loaded).values()) == published
+
+
+PUBLISHED = {
+    "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic": 9_083_953_152,
+    "Qwen/Qwen3-32B-FP8": 2 * 1_558_406_144 + 31_205_621_760,
+    "nvidia/Llama-3.3-70B-Instruct-FP4": 42_709_045_632,
+    "nvidia/Qwen3-8B-NVFP4": 6_396_932_352 - 36 * 2 * 4,
+}
+"""Bytes of the tensors of checkpoints that models name, as above and below."""
+
+
+def test_checkpoints_of_models() -> None:
+    """Those of which the size is published have it to the byte; every one is smaller than the model as it is published."""
+    seen = {}
+    for name in ids("models"):
+        model, _ = load_model(name)
+        for checkpoint in model.checkpoints:
+            seen[checkpoint.hf_id] = sum(weights(model.as_checkpoint(checkpoint)).values())
+            assert seen[checkpoint.hf_id] < 0.8 * sum(weights(model).values()), checkpoint.hf_id
+    assert {name: seen[name] for name in PUBLISHED} == PUBLISHED
 
 
 def modelopt_folder(folder: Path, config: dict[str, Any], quantization: dict[str, Any]) -> Model:

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 from roofline.formatting import percent
 from roofline.predict.analyze import estimate_basis
-from roofline.predict.engine_command import TRTLLM_FILE, sglang_command, trtllm_command, trtllm_options, vllm_command
+from roofline.predict.engine_command import (
+    TRTLLM_FILE,
+    engine_command,
+    sglang_command,
+    trtllm_command,
+    trtllm_options,
+    vllm_command,
+)
 from roofline.predict.request import ResolvedRequest
 from roofline.registry import Registry
 from roofline.serving.planning.load import Load, Query
@@ -397,11 +404,13 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
 def _deployment(size: PoolSize) -> dict[str, Any]:
     """A deployment as keys of the JSON output, with the batch limit that memory allows at mean lengths."""
     request, chosen = size.sized.replica.request, size.sized.replica.request.deployment
+    published = request.model.quantization
     return {
+        "checkpoint": request.model.hf_id or request.model.name,
         "weight_dtype": request.precision.dtypes("linear").weight.name,
         "activation_dtype": request.precision.activation.name,
         "kv_dtype": request.precision.kv.name,
-        "quantization": chosen.quantization,
+        "quantization": chosen.quantization or (published[0].name if published else None),
         "tensor_parallel": chosen.tensor_parallel_size,
         "pipeline_parallel": chosen.pipeline_parallel_size,
         "data_parallel": chosen.data_parallel_size,
@@ -425,11 +434,16 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
     if seen.utilisation > _HIGH_UTILIZATION and load.concurrency is None:
         share = percent(_HIGH_UTILIZATION, 0)
         yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
-    if option.precision == "fp8" and not query.model.quantization and "quantization" not in query.fixed:
+    request = draft.pools[0].sized.replica.request
+    model, chosen = request.model, request.deployment
+    if chosen.quantization == "fp8" and not model.quantization and "quantization" not in query.fixed:
         yield "the checkpoint is not in fp8: check the output quality with fp8 weights"
-    engine = draft.pools[0].sized.replica.request.engine.name
-    if engine == "trtllm" and option.precision == "fp8" and not query.model.quantization:
-        yield "trtllm-serve loads the format that a checkpoint has: its command names a folder for one in fp8"
+    if (wanted := chosen.quantization) not in (None, "none") and f"./{model.name}-{wanted}" in engine_command(request, 1):
+        yield f"the engine loads the format that a checkpoint has: its command names a folder for one in {wanted}"
+    if model.quantization != query.model.quantization:
+        yield f"weights are those of {model.hf_id}"
+    if chosen.kv_cache_dtype == "fp8" and "kv_cache_dtype" not in query.fixed:
+        yield "the KV cache is in fp8, for which the checkpoint has no scales: check the output quality"
     longest = load.beyond if load.beyond is not None else load.longest
     if longest > option.longest:
         yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"

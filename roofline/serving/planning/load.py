@@ -165,6 +165,7 @@ class Query:
         pue: energy of the building over that of its machines.
         top: number of candidates to return.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
+        fp8_kv_cache: whether a cache in fp8 is tried beside the one that a model or checkpoint asks for.
     """
 
     model: Model
@@ -183,6 +184,7 @@ class Query:
     pue: float = 1.0
     top: int = 10
     attention_dp_balance: bool = False
+    fp8_kv_cache: bool = False
 
     def devices(self, hardware: Hardware) -> int:
         """Maximum number of devices of a kind of hardware, by `max_gpus` and the inventory; 2^60 without a limit."""

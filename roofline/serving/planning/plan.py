@@ -123,6 +123,7 @@ def plan(
     pue: float | str | None = None,
     top: int | str | None = None,
     attention_dp_balance: bool = False,
+    fp8_kv_cache: bool = False,
     skip_bad_rows: bool = False,
     **options: Unpack[PlanOptions],
 ) -> Plan:
@@ -145,6 +146,7 @@ def plan(
         pue: energy of the building over that of its machines (at least 1), for the bound on energy.
         top: number of candidates to return; those of the Pareto front are added.
         attention_dp_balance: prompts are held until every data-parallel rank can start one, for at most 50 steps.
+        fp8_kv_cache: try a cache in fp8 too, where the model or checkpoint does not ask for one.
         skip_bad_rows: leave broken rows of a trace out.
         **options: those of `roofline analyze` that describe the deployment: what is given is not searched.
 
@@ -158,7 +160,9 @@ def plan(
         model, hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus, max_cost=max_cost, spare=spare,
         rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options={**options},
     )  # fmt: skip
-    return _run(replace(query, attention_dp_balance=attention_dp_balance))
+    if fp8_kv_cache and query.fixed.get("kv_cache_dtype") is not None:
+        raise InputError("--kv-cache-dtype fixes the data type of the KV cache: leave out --fp8-kv-cache")
+    return _run(replace(query, attention_dp_balance=attention_dp_balance, fp8_kv_cache=fp8_kv_cache))
 
 
 def _run(query: Query) -> Plan:

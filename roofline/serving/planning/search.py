@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
@@ -170,13 +170,13 @@ def search(query: Query) -> Iterator[Option | RejectedLayout]:
     for hardware in query.hardware:
         known: dict[str, Estimator] = {}  # fits are looked up once for each kind of hardware
         most = min(query.devices(hardware), MAX_DEVICES)
-        for precision, formats in _precisions(query, hardware):
-            tried = list(layouts(query.model, hardware, query.fixed, most))
+        tried = list(layouts(query.model, hardware, query.fixed, most))
+        for precision in _precisions(query, hardware):
             for layout in tried:
-                fixed = {**query.fixed, **formats, **{SIZES[name]: size for name, size in layout.items()}}
+                fixed = {**query.fixed, **precision.options, **{SIZES[name]: size for name, size in layout.items()}}
                 yield _option(query, hardware, precision, fixed, layout, known)
             if not tried:
-                yield _no_layout(query, hardware, precision, most)
+                yield _no_layout(query, hardware, precision.name, most)
 
 
 def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> RejectedLayout:
@@ -190,28 +190,58 @@ def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> R
     return RejectedLayout(hardware, precision, {}, f"a replica as given takes {devices} devices, and {most} are allowed")
 
 
-def _precisions(query: Query, hardware: Hardware) -> Iterator[tuple[str, dict[str, Any]]]:
-    """As in the model's file, and fp8 weights if the file is not quantized and the hardware multiplies fp8."""
-    fixed = query.fixed
+class _Precision(NamedTuple):
+    """Formats to try: their name, the model with them (or a checkpoint of it), and what options say of them."""
+
+    name: str
+    model: Model
+    options: dict[str, Any]
+
+
+def _precisions(query: Query, hardware: Hardware) -> Iterator[_Precision]:
+    """As in the model's file, and where the hardware multiplies them the published checkpoints that the file names.
+
+    Without one in a byte also weights that are converted to fp8 when they are loaded. With `fp8_kv_cache` each of these with a
+    cache in fp8 too.
+    """
+    for one in _weight_formats(query, hardware):
+        yield one
+        if query.fp8_kv_cache and _kv_dtype(one.model) != "fp8":
+            yield one._replace(name=f"{one.name}, fp8 KV", options={**one.options, "kv_cache_dtype": "fp8"})
+
+
+def _kv_dtype(model: Model) -> str | None:
+    return next((scheme.kv_cache_dtype for scheme in model.quantization if scheme.kv_cache_dtype is not None), None)
+
+
+def _weight_formats(query: Query, hardware: Hardware) -> Iterator[_Precision]:
+    fixed, model = query.fixed, query.model
     given = [str(fixed[name]) for name in ("dtype", "quantization") if fixed.get(name) is not None]
     if (bits := fixed.get("bits_per_weight")) is not None:
         given.append(f"{float(bits):g}-bit")
     if given:
-        yield "/".join(name for name in given if name != "none") or query.model.dtype, {}
+        yield _Precision("/".join(name for name in given if name != "none") or model.dtype, model, {})
         return
-    published = query.model.quantization
-    yield (published[0].name if published else query.model.dtype), {}
-    if not published and "fp8" in hardware.accelerator.peak_flops:
-        yield "fp8", {"quantization": "fp8"}
+    multiplied = hardware.accelerator.peak_flops
+    published = model.quantization
+    yield _Precision(published[0].name if published else model.dtype, model, {})
+    one_byte = bool(published)
+    for checkpoint in model.checkpoints:
+        multiply = {scheme.format.multiply for scheme in checkpoint.quantization}
+        if multiply <= multiplied.keys():
+            one_byte = one_byte or multiply == {"fp8"}
+            yield _Precision(checkpoint.quantization[0].name, model.as_checkpoint(checkpoint), {})
+    if not one_byte and "fp8" in multiplied:
+        yield _Precision("fp8", model, {"quantization": "fp8"})
 
 
 def _option(
-    query: Query, hardware: Hardware, precision: str, fixed: dict[str, Any], layout: Layout, known: dict[str, Estimator]
+    query: Query, hardware: Hardware, formats: _Precision, fixed: dict[str, Any], layout: Layout, known: dict[str, Estimator]
 ) -> Option | RejectedLayout:
-    load = query.load
+    load, precision = query.load, formats.name
     ranks = int(fixed.get("data_parallel_size") or 1)
     try:
-        request = prepare(query.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
+        request = prepare(formats.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
     except RooflineError as error:
         return RejectedLayout(hardware, precision, layout, str(error), error=error)
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))

@@ -121,9 +121,9 @@ def test_tensorrt_llm_with_attention_parallel_ranks() -> None:
 
 
 def test_tensorrt_llm_has_the_formats_of_a_checkpoint() -> None:
-    """It converts no weights: a folder stands for a checkpoint in the format. A model that is published in it is itself."""
-    assert command(engine="trtllm", quantization="fp8")[1] == "./llama-3.1-8b-fp8"
-    assert command(engine="trtllm", dtype="fp8")[1] == "./llama-3.1-8b-fp8"
+    """It converts no weights: a checkpoint is named that is published in the format, else a folder for one."""
+    assert command(engine="trtllm", quantization="fp8")[1] == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
+    assert command("mixtral-8x7b", engine="trtllm", dtype="fp8")[1] == "./mixtral-8x7b-fp8"
     assert command("deepseek-v3", engine="trtllm", tp=8)[1] == "deepseek-ai/DeepSeek-V3"
 
 
@@ -134,7 +134,29 @@ def test_the_file_is_written_first() -> None:
         "echo", "{kv_cache_config: {dtype: auto, free_gpu_memory_fraction: 0.9}}", ">", "trtllm.yaml", "&&",
     ]  # fmt: skip
     assert engine_start(prepare("llama-3.1-8b", "h200-sxm"), 1280).startswith("vllm serve meta-llama/Meta-Llama-3.1-8B ")
-    assert not engine_start(prepare("llama-3.1-8b", "h200-sxm", engine="sglang", quantization="awq"), 1280)
+    assert not engine_start(prepare("llama-3.1-8b", "h200-sxm", engine="sglang", cp=2), 1280)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize(
+    ("model", "quantization", "served"),
+    [
+        ("qwen3-8b", "nvfp4", "nvidia/Qwen3-8B-NVFP4"), ("mixtral-8x7b", "awq", "./mixtral-8x7b-awq"),
+        ("deepseek-v3", "fp8_block", "deepseek-ai/DeepSeek-V3"),
+    ],
+)  # fmt: skip
+def test_formats_that_no_engine_makes_on_loading(engine: str, model: str, quantization: str, served: str) -> None:
+    """They come from a checkpoint, which says what they are: no engine takes `--quantization nvfp4` of other weights."""
+    line = command(model, engine=engine, quantization=quantization, tp=8)
+    assert served in line
+    assert "--quantization" not in line
+
+
+def test_formats_that_vllm_makes_on_loading() -> None:
+    """Of the original weights, by its own names."""
+    for quantization, name in (("fp8", "fp8"), ("nf4", "bitsandbytes")):
+        line = command("qwen3-8b", quantization=quantization)
+        assert (line[2], line[-1]) == ("Qwen/Qwen3-8B", name)
 
 
 def test_sglang() -> None:

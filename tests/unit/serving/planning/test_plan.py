@@ -306,3 +306,43 @@ def test_pools_without_a_link_are_no_question_of_memory() -> None:
     assert relax["constraint"] == "hardware"
     assert "no known link" in relax["why"]
     assert "--mode colocated" in relax["why"]
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "options", "tried"),
+    [
+        ("qwen3-8b", "b200-sxm", {}, {"bf16": "", "fp8_block": "Qwen/Qwen3-8B-FP8", "nvfp4": "nvidia/Qwen3-8B-NVFP4"}),
+        ("qwen3-8b", "h100-sxm", {}, {"bf16": "", "fp8_block": "Qwen/Qwen3-8B-FP8"}),
+        ("qwen3-8b", "a100-sxm-80gb", {}, {"bf16": ""}),
+        ("mixtral-8x7b", "h200-sxm", {}, {"bf16": "", "fp8": ""}),
+        ("qwen3-8b", "h100-sxm", {"quantization": "fp8"}, {"fp8": ""}),
+        (
+            "qwen3-8b", "b200-sxm", {"fp8_kv_cache": True},
+            # the checkpoint in nvfp4 has an fp8 cache of its own
+            {
+                "bf16": "", "bf16, fp8 KV": "", "fp8_block": "Qwen/Qwen3-8B-FP8",
+                "fp8_block, fp8 KV": "Qwen/Qwen3-8B-FP8", "nvfp4": "nvidia/Qwen3-8B-NVFP4",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_formats_that_are_tried(model: str, hardware: str, options: dict[str, Any], tried: dict[str, str]) -> None:
+    """The model as published, checkpoints that the hardware multiplies, else fp8 on loading; a cache in fp8 on request.
+
+    The command names the checkpoint; caches are in fp8 where the checkpoint or the option says so.
+    """
+    found = roofline.plan(model, hardware=hardware, rate=1, input_len=500, output_len=100, tp=2, mode="colocated", **options)
+    hf_id = load_model(model)[0].hf_id
+    assert {one.precision for one in found.candidates} == set(tried)
+    for one in found.candidates:
+        (pool,) = one.pools
+        assert pool.engine_flags["vllm@0.19"][2] == (tried[one.precision] or hf_id)
+        assert (pool.deployment["kv_dtype"] == "fp8") == ("fp8 KV" in one.precision or one.precision == "nvfp4")
+        assert any("check the output quality" in note for note in one.notes) == (
+            "fp8 KV" in one.precision or (one.precision == "fp8" and not options)
+        )
+
+
+def test_a_cache_that_is_given_is_not_searched() -> None:
+    with pytest.raises(InputError, match="leave out --fp8-kv-cache"):
+        planned(kv_cache_dtype="bf16", fp8_kv_cache=True)
