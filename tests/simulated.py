@@ -291,7 +291,8 @@ def random_fleet(seed: int) -> FleetConfig:
         least = rng.randint(0, 2)
         scale = scaled(
             policy, min=least, max=least + rng.randint(1, 4), interval=rng.uniform(2, 20),
-            start_up=rng.choice([0.0, 7.3, 31.7]), scale_down_window=rng.choice([0.0, 23.0]), target=rng.uniform(0.1, 0.9) if policy == "kv" else rng.uniform(0.5, 6),
+            start_up=rng.choice([0.0, 7.3, 31.7]), scale_down_window=rng.choice([0.0, 23.0]),
+            target=rng.uniform(0.1, 0.9) if policy == "kv" else rng.uniform(0.5, 6),
         )  # fmt: skip
     if which != "scale":
         at = [(rng.uniform(0, 60), rng.randint(0, 2)) for _ in range(rng.randint(0, 3))]

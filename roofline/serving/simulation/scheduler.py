@@ -442,7 +442,9 @@ class Scheduler:
                 request.last_token_time = max(request.last_token_time, batch.last_token_time)
                 request.num_computed_tokens = request.cache_offset + batch.num_steps
         while self.waiting:
-            requests.append(self.waiting.popleft())
+            request = self.waiting.popleft()
+            request.num_computed_tokens = 0  # what it might have found cached
+            requests.append(request)
         self.running, self.prefilling, self.prefills = {}, [], []
         self.swapped.clear()
         return sorted(requests, key=lambda request: request.index)
