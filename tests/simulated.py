@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
+from roofline.serving.simulation.failures import FailureConfig
+from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetConfig, FleetRecord
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
@@ -16,7 +19,7 @@ from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop
 from roofline.serving.simulation.schedulers import SCHEDULERS
-from roofline.serving.simulation.step_log import StepLog
+from roofline.serving.simulation.step_log import END, StepLog
 from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
 from roofline.serving.simulation.workload import Workload
 
@@ -115,6 +118,12 @@ class Served:
     log: StepLog
     events: list[tuple[int, Event]] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
+    record: FleetRecord | None = None
+
+    @property
+    def failed(self) -> list[int]:
+        """Requests that failed with their replicas."""
+        return [int(index) for index in self.log.failed[::2]]
 
     def of(self, *kinds: str, replica: int = 0) -> list[Event]:
         """Events of some kinds (all, where none is named) of a replica."""
@@ -161,15 +170,14 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
 def serve(
     name: str, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
-    think: float = 0.0, watch: MakeWatch | None = None,
+    think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too."""
+    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too.
+
+    With a `fleet` its replicas serve; each life of one is a replica of its own in what is returned.
+    """
     log = StepLog()
     served = Served([], log)
-    served.replicas = [
-        Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
-        for index in range(replicas)
-    ]
 
     def listen(index: int, other: Callable[[Event], None] | None) -> Callable[[Event], None]:
         def listener(event: Event) -> None:
@@ -179,15 +187,29 @@ def serve(
 
         return listener
 
-    for index, replica in enumerate(served.replicas):
-        replica.scheduler.watch = listen(index, None if watch is None else watch(replica))
+    def make(index: int) -> Replica:
+        replica = Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
+        replica.scheduler.watch = listen(len(served.replicas), None if watch is None else watch(replica))
+        served.replicas.append(replica)
+        return replica
+
+    probe = Replica(SCHEDULERS[name], times, config)
 
     def refuse(request: Request) -> bool:
-        if served.replicas[0].refusal(request) is None:
+        if probe.refusal(request) is None:
             return False
         served.refused.append(request.index)
         return True
 
+    if fleet is not None:
+        several = Fleet(fleet, make, ROUTERS[router].route, log)
+        source = InTurn(requests, clients, think) if clients else Arrivals(iter(requests))
+        several.serve(source, refuse, dependent=bool(clients))
+        rows = range(0, len(log.ends), len(END))
+        served.record = several.finish(max((log.ends[row + END.index("ended")] for row in rows), default=0.0))
+        return served
+    for index in range(replicas):
+        make(index)
     route = ROUTERS[router].route(served.replicas)
     if clients:
         dependent_loop(InTurn(requests, clients, think), served.replicas, route, refuse, log)
@@ -238,11 +260,45 @@ def world(seed: int) -> World:
         ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
 
-    def run(stepwise: bool, watch: MakeWatch | None = None) -> Served:
+    def run(stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None) -> Served:
         return serve(
             name, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
             replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
+            fleet=fleet,
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests), any(contents))
+
+
+def scaled(policy: str = "waiting", **settings: Any) -> AutoscaleConfig:
+    """Settings of an autoscaler, with the defaults of its policy."""
+    one = AUTOSCALERS[policy]
+    defaults = {
+        "min": 1, "max": 8, "target": one.target, "interval": one.interval, "scale_down_window": one.scale_down_window,
+        "start_up": 60.0,
+    }  # fmt: skip
+    return AutoscaleConfig(policy=one, **{**defaults, **settings})
+
+
+def random_fleet(seed: int) -> FleetConfig:
+    """A fleet that scales, fails, or both, on the scale of seconds of a random world."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    scale = fail = None
+    which = rng.choice(["scale", "fail", "both"])
+    if which != "fail":
+        policy = rng.choice(sorted(AUTOSCALERS))
+        least = rng.randint(0, 2)
+        scale = scaled(
+            policy, min=least, max=least + rng.randint(1, 4), interval=rng.uniform(2, 20),
+            start_up=rng.choice([0.0, 7.3, 31.7]), scale_down_window=rng.choice([0.0, 23.0]),
+            target=rng.uniform(0.1, 0.9) if policy == "kv" else rng.uniform(0.5, 6),
+        )  # fmt: skip
+    if which != "scale":
+        at = [(rng.uniform(0, 60), rng.randint(0, 2)) for _ in range(rng.randint(0, 3))]
+        fail = FailureConfig(
+            mtbf=rng.choice([None, 20.0, 100.0]), at=tuple(sorted(at)), repair=rng.choice([5.3, 40.1, math.inf]),
+            retries=rng.randint(0, 4), resume=rng.choice(["restart", "continue"]),
+        )  # fmt: skip
+    replicas = rng.randint(1, 3) if scale is None else rng.randint(scale.min, scale.max)
+    return FleetConfig(replicas=replicas, autoscale=scale, failures=fail)

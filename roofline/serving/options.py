@@ -156,6 +156,10 @@ class RequestOptions(TypedDict, total=False):
     until: Annotated[
         Quantity, _text('Stop arrivals after this time, such as "10 min"; requests in flight are completed.', "TIME")
     ]
+    day: Annotated[
+        Quantity,
+        _text('Length of the day that --profile repeats, such as "1 h"; without --until one day is simulated.', "TIME", "24 h"),
+    ]
     ttft: Annotated[Quantity, _text('Goodput objective for time to first token, such as "2 s".', "TIME", common=True)]
     tpot: Annotated[Quantity, _text('Goodput objective for time per output token, such as "50 ms".', "TIME", common=True)]
 
@@ -193,6 +197,27 @@ class ServerOptions(TypedDict, total=False):
     num_gpu_blocks_override: Annotated[Count, _count("Number of KV cache blocks per replica.", "as many as fit in memory")]
     basis: Annotated[
         Text, _text("Step times to use: estimate or bound.", "BASIS", "estimate if measurements exist, otherwise bound")
+    ]
+
+
+class FleetOptions(TypedDict, total=False):
+    """Replicas that come and go."""
+
+    autoscale: Annotated[
+        Text,
+        _text(
+            "Autoscaling: max=N, and min, policy (waiting, unfinished, kv or concurrency), target (per replica), start-up, "
+            'interval and scale-down-window, such as "min=1,max=8,target=5,start-up=60 s", or a YAML file.',
+            "SPEC|FILE",
+        ),
+    ]
+    failures: Annotated[
+        Text,
+        _text(
+            "Failures of replicas, whose requests are retried on others: mtbf, repair, retries (5) and resume (restart or "
+            'continue), such as "mtbf=6 h,repair=5 min"; at fixed times "at=10 s:replica=0"; or a YAML file.',
+            "SPEC|FILE",
+        ),
     ]
 
 
@@ -253,6 +278,11 @@ COPIES = _by_name(entries({"KV cache swapping": CopyOptions}))
 _COMMON = {name: PLAN[name] for name in ("input_len", "output_len", "prefix_hit", "cached_prefix", "skip_bad_rows")}
 SIMULATE = {
     **_by_name(entries({"Workload": RequestOptions})), **_COMMON, **_by_name(entries({"Server": ServerOptions})),
+    "profile": replace(
+        PLAN["profile"], group="Workload",
+        help="Relative load in equal intervals of a day, such as 1,1,2,4,3,1, or a file; --rate is the mean.",
+    ),
+    **_by_name(entries({"Fleet": FleetOptions})),
     **{name: option for name, option in COPIES.items() if name != "overlapped"}, **_by_name(entries({"Runs": RunOptions})),
     "percentile": replace(
         PLAN["percentile"], group="Runs", common=False, help="Percentage of requests that must comply, with --find-rate."

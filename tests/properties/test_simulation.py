@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_cases import same_calls
-from simulated import Served, World, world
+from simulated import Served, World, random_fleet, world
 
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_log import END, RUN
@@ -144,3 +144,44 @@ def test_who_is_refused_could_never_run(one: World) -> None:
     for request, (_, prompt, answer, _) in enumerate(one.requests):
         needs = replica.kv_cache.blocks_of(prompt + answer - 1)
         assert (request in served.refused) == (needs > replica.kv_cache.num_gpu_blocks)
+
+
+@pytest.mark.parametrize("start", same_calls(range(0, 300, 100)))
+def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
+    """300 worlds whose replicas start, drain and fail: the same events, scaling and failures; and no request is lost."""
+    kinds: Counter[str] = Counter()
+    for seed in range(start, start + 100):
+        one, fleet = world(seed), random_fleet(seed)
+        runs, steps = one.run(False, fleet=fleet), one.run(True, fleet=fleet)
+        assert len(runs.replicas) == len(steps.replicas)
+        assert not apart(runs, steps), (seed, one.name, one.mode)
+        assert (runs.refused, runs.failed) == (steps.refused, steps.failed)
+        ended = [int(index) for index in runs.log.ends[:: len(END)]]
+        assert sorted([*ended, *runs.refused, *runs.failed]) == list(range(len(one.requests)))
+        left, right = runs.record, steps.record
+        assert left is not None
+        assert right is not None
+        assert left.scaled == right.scaled
+        counts = [(each.num_failures, each.num_retries, each.lost_output_tokens, each.lost_kv_tokens) for each in (left, right)]
+        assert counts[0] == counts[1]
+        for spans in ("held", "served", "repaired", "queued"):
+            pairs = zip(sorted(getattr(left, spans)), sorted(getattr(right, spans)), strict=True)
+            assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs)
+        kinds.update(fails=left.num_failures, retries=left.num_retries, scaled=len(left.scaled), queued=len(left.queued))
+    assert min(kinds.values()) > 100, kinds
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_nothing_is_lost_of_a_fleet(seed: int) -> None:
+    """Every request ends, is refused or fails; the first token that a client saw is between its arrival and its last."""
+    one, fleet = world(seed), random_fleet(seed)
+    served = one.run(False, fleet=fleet)
+    ended = [int(index) for index in served.log.ends[:: len(END)]]
+    assert sorted([*ended, *served.refused, *served.failed]) == list(range(len(one.requests)))
+    for at in range(0, len(served.log.ends), len(END)):
+        end = dict(zip(END, served.log.ends[at : at + len(END)], strict=True))
+        assert end["arrived"] <= end["first"] <= end["ended"]
+    assert served.record is not None
+    for begin, stop in (*served.record.held, *served.record.served, *served.record.repaired):
+        assert 0 <= begin <= stop

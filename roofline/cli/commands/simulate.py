@@ -13,7 +13,9 @@ from roofline.predict.options import DEPLOYMENT
 from roofline.serving.options import PREFIX_CACHING, SIMULATE
 
 _SLOTS = changed("max_num_seqs", default="256")
-FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence", "find-rate")
+FIGURES = (
+    "distribution", "requests", "replicas", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence", "find-rate",
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__
-from roofline.formatting import ABSENT, about, about_number, about_range, number, percent, plural, seconds
+from roofline.formatting import ABSENT, about, about_number, about_range, money, number, percent, plural, seconds
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.report import summary
 from roofline.report.answer import provenance, settings_line
@@ -93,6 +93,9 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
     if counts.preemptions:
         counted = f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
         lines.append(("Preemptions", f"{counted} ({result.server['preemption']}): {_costs(result.preemption)}."))
+    if counts.failed:
+        lost = plural(counts.failed, "request")
+        lines.append(("Failed", f"{lost} failed with their replicas, beyond all retries; each counts as a miss of the SLO."))
     if counts.refused:
         first = result.refusals[0]
         refused = f"{plural(counts.refused, 'request')} refused, such as request {first['request']}"
@@ -114,9 +117,17 @@ def workload(result: Simulation) -> list[str]:
     if one is not None and one["prefix_hit"]:
         parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
     if server:
-        parts += [f"{server['replicas']} replicas ({_router(server)})"] if server["replicas"] > 1 else []
+        parts += [text] if (text := _replicas(result)) else []
         parts.append(f"scheduler {server['scheduler']}")
     return parts
+
+
+def _replicas(result: Simulation) -> str:
+    """How many replicas there are, and the router; "" of one that does not change."""
+    server, scale = result.server, (result.fleet or {}).get("autoscale")
+    if scale is not None:
+        return f"{scale['min']} to {scale['max']} replicas ({_router(server)}, scaled by {scale['policy']})"
+    return f"{server['replicas']} replicas ({_router(server)})" if server["replicas"] > 1 else ""
 
 
 def _router(server: Mapping[str, Any]) -> str:
@@ -157,13 +168,14 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         f"{what} {percent(share, digits=2)}"
         for what, share in (("compute", used["compute"]), ("memory bandwidth", used["memory"]), ("KV cache", used["kv"]))
     )
-    each = " per replica" if server["replicas"] > 1 else ""
+    each = " per replica" if server["replicas"] > 1 or result.fleet is not None else ""
     size = f"{server['blocks'] * server['block_size']:,} tokens{each}"
     lines = [
         ("Throughput", "; ".join(parts)),
         ("Utilization", f"{shares}, on average"),
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
+    lines += fleet_lines(result)
     if result.prefix_hit_rate is not None and any(one.get("conversation") for one in result.workload["classes"]):
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
@@ -175,6 +187,30 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         texts = [f"{label} {about(one['mean'])} ± {about(one['high'] - one['mean'])}" for label, one in means.items()]
         confidence = percent(runs["confidence"], 0)
         lines.append(("Between runs", f"{runs['runs']} runs with other seeds; {confidence} confidence: {', '.join(texts)}"))
+    return lines
+
+
+def fleet_lines(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and texts of replicas that come and go: how many there were, what they cost, failures."""
+    fleet = result.fleet
+    if fleet is None:
+        return []
+    lines = []
+    if (scale := fleet["autoscale"]) is not None:
+        peak = plural(fleet["peak_replicas"], "replica")
+        hours = f"{number(fleet['gpu_hours'], 3)} GPU-hours"
+        cost = "" if (price := fleet["cost"]) is None else f", {money(price['value'])} {price['currency']}"
+        changes = f"{plural(fleet['scale_ups'], 'scale-up')} and {plural(fleet['scale_downs'], 'scale-down')}"
+        start = f"a start takes {seconds(scale['start_up_s'])}" if scale["start_up_s"] else "starts take no time"
+        mean = number(fleet["mean_replicas"] or 0.0, 3)
+        lines.append(("Replicas", f"{mean} on average, at most {peak}; {hours}{cost}; {changes}; {start}"))
+    if fleet["failures"] is not None:
+        counts = result.requests
+        retried = f"{plural(counts.retried, 'request')} retried, {counts.failed:,} failed"
+        outputs, cached = (about_number(fleet[f"lost_{name}_tokens"]) for name in ("output", "kv"))
+        lost = f"{outputs} output tokens and {cached} of KV caches lost"
+        up = f"availability of a replica {percent(fleet['availability'], digits=4)}"
+        lines.append(("Failures", f"{plural(fleet['num_failures'], 'failure')}: {retried}; {lost}; {up}"))
     return lines
 
 
@@ -387,7 +423,7 @@ def _classes(result: Simulation) -> Table:
 def _server(result: Simulation) -> Table:
     server = result.server
     rows = [
-        ("replicas", f"{server['replicas']:,}" + (f", {_router(server)}" if server["replicas"] > 1 else "")),
+        ("replicas", _replicas(result) or f"{server['replicas']:,}"),
         ("scheduler", server["scheduler"]),
         ("preemption", server["preemption"]),
         ("step times", f"{server['basis']}" + (", step by step" if server["stepwise"] else "")),

@@ -23,21 +23,28 @@ GROUP = 5
 _MAX_GROUPS = 1 << 16
 
 
-OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens")
+OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens", "failed")
 """Sums over the requests of a class."""
 
 
 class Batch:
-    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; and
-    `OF_CLASS` by the number of their class."""
+    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens, how
+    many failed with their replica; and `OF_CLASS` by the number of their class."""
 
-    __slots__ = ("cached_tokens", "classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "times")
+    __slots__ = (
+        "cached_tokens", "classes", "completed", "failed", "good", "output_tokens", "preempted", "prompt_tokens", "times",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.times = {name: Histogram() for name in TIMES}
-        self.completed = self.good = self.preempted = 0
+        self.completed = self.failed = self.good = self.preempted = 0
         self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
         self.classes: dict[int, list[float]] = {}
+
+    @property
+    def served(self) -> int:
+        """Requests that completed or failed: those that may miss the SLO."""
+        return self.completed + self.failed
 
     def add_class(self, index: int, sums: Sequence[float]) -> None:
         """Add `OF_CLASS` of some requests of a class."""
@@ -49,6 +56,7 @@ class Batch:
         for name, times in self.times.items():
             times.merge(other.times[name])
         self.completed += other.completed
+        self.failed += other.failed
         self.good += other.good
         self.preempted += other.preempted
         self.output_tokens += other.output_tokens

@@ -98,6 +98,10 @@ def find_rate(simulate: Simulate, given: dict[str, Any]) -> Simulation:
     search = _Search(simulate, model, hardware, options, percentile, count, 0 if seed is None else parse_count(seed, "--seed"))
     if str(options.get("workload") or "").partition(":")[0] in ("closed", "at-once"):
         raise InputError("--find-rate: clients, and requests that come all at once, have no rate")
+    if options.get("autoscale") is not None:
+        raise InputError(
+            "--find-rate: a fleet that scales has no rate of its own, it has as many replicas as it may: give --replicas"
+        )
     with shared_tables(f"find-rate {id(search)}"):
         return search.run(None if first is None else _rate(first))
 

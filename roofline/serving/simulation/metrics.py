@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from roofline.serving.simulation.batches import Batch, Batches, Groups, merged
+from roofline.serving.simulation.batches import OF_CLASS, Batch, Batches, Groups, merged
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.step_log import CHUNK, END, GAP, RECOMPUTED, RUN, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
@@ -22,11 +22,15 @@ from roofline.specs.workload import Segment
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from roofline.serving.simulation.fleet import FleetRecord
+
     Array = NDArray[Any]
 
 COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
 """What preemptions cost."""
 LEVELS = ("running", "waiting", "blocks")
+FLEET_LEVELS = ("replicas", "serving")
+"""Replicas that are held, and of those the ones that serve: where their number changes."""
 COUNTS = ("arrived", "ended", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
 """Prompt tokens include those that are computed again; swapped tokens count when they move out."""
 INTERVALS = 512
@@ -126,7 +130,8 @@ class TimeSeries:
         """Return plain data, interval by interval up to a time in seconds: means of levels, and counts per second."""
         num = min(int(until / self.width) + 1, INTERVALS)
         values = {name: (sums[:num] / self.width).tolist() for name, sums in self.sums.items()}
-        return {"interval_s": self.width, **{name if name in LEVELS else f"{name}_per_s": of for name, of in values.items()}}
+        levels = (*LEVELS, *FLEET_LEVELS)
+        return {"interval_s": self.width, **{name if name in levels else f"{name}_per_s": of for name, of in values.items()}}
 
 
 class Metrics:
@@ -203,11 +208,13 @@ class Metrics:
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
         gaps, swapped, chunks = table(log.gaps, len(GAP)), table(log.swapped, 2), table(log.chunks, len(CHUNK))
-        recomputed = table(log.recomputed, len(RECOMPUTED))
+        recomputed, failed = table(log.recomputed, len(RECOMPUTED)), table(log.failed, 2)
         dropped, gap_ends = (np.array(row, dtype=np.float64) for row in (log.dropped, log.gap_ends))
         log.clear()
         self._counted = None
         self._add_ended(dict(zip(END, ended.T, strict=True)))
+        if len(failed):
+            self._add_failed(*failed.T)
         self._add_runs(dict(zip(RUN, runs.T, strict=True)))
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
@@ -258,7 +265,15 @@ class Metrics:
             for index in np.unique(which).astype(np.int64).tolist():
                 of = rows[which == index]
                 sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
-                batch.add_class(index, [float(len(of)), *map(float, sums)])
+                batch.add_class(index, [float(len(of)), *map(float, sums), 0.0])
+
+    def _add_failed(self, indices: Array, classes: Array) -> None:
+        import numpy as np
+
+        for batch, rows in self.batches.of_requests(indices):
+            batch.failed += len(rows)
+            for index, number in zip(*np.unique(classes[rows], return_counts=True), strict=True):
+                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 1), float(number)])
 
     def _add_runs(self, runs: dict[str, Array]) -> None:
         import numpy as np
@@ -278,6 +293,15 @@ class Metrics:
         decode = np.flatnonzero(sequences > 0)
         for batch, positions in self.batches.of_times(begins[decode]):
             _add_gaps(batch.times["itl"], {name: runs[name][decode[positions]] for name in _OF_GAPS})
+
+    def add_fleet(self, record: FleetRecord) -> None:
+        """Add the replicas of a fleet, and the waits of requests at the router, to the series."""
+        import numpy as np
+
+        for name, spans in (("replicas", record.held), ("serving", record.served), ("waiting", record.queued)):
+            begins, ends = np.array(spans, dtype=np.float64).reshape(-1, 2).T
+            self.series.sums.setdefault(name, np.zeros(INTERVALS))
+            self.series.level(name, begins, ends, np.ones(len(ends)))
 
     def saturated(self, first: float, last: float) -> bool:
         """Return whether requests that arrived between two times, in seconds, came faster than they were served.

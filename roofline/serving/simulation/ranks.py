@@ -36,14 +36,16 @@ class RankGroup:
     """
 
     __slots__ = (
-        "_active", "_first_s", "_held", "_num_held", "_num_steps", "_route", "_slope_s", "_start", "balanced", "ends", "now",
-        "ranks", "tables",
+        "_active", "_first_s", "_held", "_num_held", "_num_steps", "_route", "_slope_s", "_start", "accepting", "balanced",
+        "ends", "now", "ranks", "tables",
     )  # fmt: skip
 
     def __init__(
         self, ranks: Sequence[Replica], tables: StepTables, route: Callable[[Request, float], Any], *, balanced: bool = False
     ) -> None:
         self.ranks, self.tables, self.balanced, self._route = ranks, tables, balanced, route
+        self.accepting = True
+        """Whether a router may send requests to it: not once it drains or has failed."""
         self.now, self.ends = 0.0, INF
         """End of the last step, and of what is planned: infinity while there is nothing to do."""
         self._active: list[Replica] = []
@@ -63,6 +65,16 @@ class RankGroup:
         """Prompt tokens of the requests that have not ended, on all ranks."""
         return sum(rank.num_prompt_tokens for rank in self.ranks)
 
+    @property
+    def num_waiting(self) -> int:
+        """Number of requests that do not run, on all ranks."""
+        return sum(rank.num_waiting for rank in self.ranks)
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the KV cache blocks that is taken, of all ranks."""
+        return sum(rank.kv_usage for rank in self.ranks) / len(self.ranks)
+
     def cached_tokens(self, request: Request) -> int:
         """Return how many of a request's prompt tokens are in the prefix cache of a rank, at most."""
         return max(rank.cached_tokens(request) for rank in self.ranks)
@@ -79,6 +91,7 @@ class RankGroup:
                 request.seen_time = self._cut(time, ahead=policy.async_scheduling)
         else:
             request.seen_time = self.ends
+        request.queued_time = time
         rank.note_arrival(time)
         rank.scheduler.num_prompt_tokens += request.num_prompt_tokens
         waiting.append(request)
@@ -88,6 +101,26 @@ class RankGroup:
         while self.ends < until:
             self.complete()
             self.begin()
+
+    def settle(self, time: float) -> None:
+        """Complete the planned steps that end before a time, in seconds; the rest of the plan stays. What is planned ends at
+        that time or later."""
+        if self._num_steps > 1:
+            num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self._num_steps) - 1
+            if num_steps:
+                for rank in self._active:
+                    rank.complete_part(num_steps)
+                self.now = self._start + run_seconds(num_steps, self._first_s, self._slope_s)
+                for rank in self.ranks:
+                    rank.now = self.now
+                self._num_held += num_steps if self._held else 0
+                self._start, self._first_s = self.now, self._first_s + self._slope_s * num_steps
+                self._num_steps -= num_steps
+
+    def abandon(self) -> list[Request]:
+        """Return the requests that have not ended, and leave the ranks, whose KV caches are lost."""
+        self.accepting, self.ends, self._num_steps, self._active = False, INF, 0, []
+        return [request for rank in self.ranks for request in rank.abandon()]
 
     def begin(self) -> None:
         """Form the next step of every rank, and plan how often all can be repeated.

@@ -38,7 +38,7 @@ class Replica:
 
     __slots__ = (
         "_append_run", "_async", "_cells", "_first_s", "_num_arrived", "_slope_s", "_start", "_sum_arrived", "_uncuttable",
-        "batch", "ends", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
+        "accepting", "batch", "ends", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,8 @@ class Replica:
         preemption: PreemptionPolicy | None = None, index: int = 0, stepwise: bool = False, watch: Watch | None = None,
     ) -> None:  # fmt: skip
         self.step_time, self.index, self.stepwise = step_time, index, stepwise
+        self.accepting = True
+        """Whether a router may send requests to it: not once it drains or has failed."""
         self.log = StepLog() if log is None else log
         self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), index)
         self.scheduler.watch = watch
@@ -72,6 +74,16 @@ class Replica:
     def num_prompt_tokens(self) -> int:
         """Prompt tokens of the requests that have not ended."""
         return self.scheduler.num_prompt_tokens
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of requests that do not run: waiting and swapped ones."""
+        return len(self.scheduler.waiting) + len(self.scheduler.swapped)
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the KV cache blocks that is taken."""
+        return self.kv_cache.num_taken_blocks / self.kv_cache.num_gpu_blocks
 
     def cached_tokens(self, request: Request) -> int:
         """Return how many of a request's prompt tokens are in the prefix cache."""
@@ -107,6 +119,7 @@ class Replica:
                 request.seen_time = self._cut(time)
         else:
             request.seen_time = self.ends
+        request.queued_time = time
         self.note_arrival(time)
         scheduler.num_prompt_tokens += request.num_prompt_tokens
         scheduler.waiting.append(request)
@@ -140,6 +153,35 @@ class Replica:
         while self.ends < until:
             self.complete()
             self.begin()
+
+    def settle(self, time: float) -> None:
+        """Complete the planned steps that end before a time, in seconds; the rest of the plan stays. What is planned ends at
+        that time or later."""
+        if self.num_steps > 1:
+            num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self.num_steps) - 1
+            if num_steps:
+                self.complete_part(num_steps)
+
+    def complete_part(self, num_steps: int) -> None:
+        """Complete the first of the planned steps, fewer than all: in none of them a request ends, nor is one admitted."""
+        scheduler, cache, batch = self.scheduler, self.kv_cache, self.batch
+        start, first_s, slope_s, left, ends = self._start, self._first_s, self._slope_s, self.num_steps - num_steps, self.ends
+        if self._async:
+            if scheduler.num_leaving:
+                scheduler.free_pending()
+            scheduler.known_until = self.now if num_steps == 1 else start + run_seconds(num_steps - 1, first_s, slope_s)
+        self.ends = start + run_seconds(num_steps, first_s, slope_s)
+        self._complete_decodes(num_steps)
+        self.now = self._start = self.ends
+        scheduler.copy_s = 0.0
+        cache.num_free_blocks -= cache.growth[batch.num_steps % cache.block_size]  # of the step that runs now
+        self.num_steps, self.ends, self._first_s = left, ends, first_s + slope_s * num_steps
+
+    def abandon(self) -> list[Request]:
+        """Return the requests that have not ended, and leave the replica, whose KV cache is lost. A step that runs is lost too;
+        what is planned was settled."""
+        self.accepting, self.ends, self.num_steps = False, INF, 0
+        return self.scheduler.abandon()
 
     def begin(self) -> None:
         """Form the next step, and plan how often it can be repeated.
@@ -307,7 +349,7 @@ class Replica:
             return waiting
         took, since = self.ends - self.now, arrived * self.ends - self._sum_arrived
         self._num_arrived, self._sum_arrived = 0, 0.0
-        return waiting - arrived + since / took if took > 0 else waiting
+        return max(waiting - arrived + since / took, 0.0) if took > 0 else waiting
 
     def _log_recomputed(self, num_sequences: int, num_cached_tokens: int, seconds: float) -> None:
         """Log which tokens of the step had been computed before, and what it takes longer than without them."""

@@ -28,7 +28,7 @@ class Request:
         "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time", "index",
         "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
         "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
-        "seen_time", "session",
+        "queued_time", "seen_time", "session",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - one is made per request
@@ -45,6 +45,7 @@ class Request:
     ) -> None:
         self.index = index
         self.arrival_time = arrival_time
+        self.queued_time = arrival_time  # when it came to its replica: later, where it waited for one or is retried
         self.seen_time = arrival_time  # when the step in which it arrived ended, as far as that was counted
         self.num_prompt_tokens = num_prompt_tokens
         self.max_tokens = max_tokens

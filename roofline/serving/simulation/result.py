@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from roofline.serving.simulation.run import Run
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.library import Input
+from roofline.specs.prices import load_prices
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, cached_tokens, decode, prefill, sequences, tokens
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "prefix_hit_rate", "warm_up")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "fleet", "prefix_hit_rate", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -76,11 +77,15 @@ class Requests:
     preemptions: int = 0
     preempted: int = 0
     cut: int = 0
+    failed: int = 0
+    """Requests whose replica failed, again and again, or that found none: they miss every objective."""
+    retried: int = 0
+    """Requests that were sent to another replica since theirs failed."""
 
     @property
     def unfinished(self) -> int:
         """Requests that ran or waited when the run was interrupted."""
-        return self.arrived - self.completed - self.refused
+        return self.arrived - self.completed - self.refused - self.failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -94,6 +99,9 @@ class Simulation(Displayed):
     workload: dict[str, Any]
     server: dict[str, Any] = field(default_factory=dict)
     """Scheduler, replicas, router, preemption, KV blocks, `max_num_seqs`, tokens per step, and the basis of step times."""
+    fleet: dict[str, Any] | None = None
+    """Of replicas that come and go: the settings (`autoscale`, `failures`), hours of replicas and devices, their mean and peak
+    numbers, changes of their number, failures, lost tokens, availability, and the cost. None where they do not."""
     requests: Requests = Requests()
     preemption: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COSTS, 0.0))
     """Of a run: tokens that were computed again, and how much longer steps took for it; tokens that moved to the host, and for
@@ -166,7 +174,9 @@ class Simulation(Displayed):
                 "arrived": counts.arrived, "completed": counts.completed, "refused": counts.refused,
                 "unfinished": counts.unfinished,
                 "preemptions": counts.preemptions, "preempted": counts.preempted, "cut": counts.cut,
+                "failed": counts.failed, "retried": counts.retried,
             },
+            "fleet": self.fleet,
             "preemption": self.preemption,
             "refusals": list(self.refusals),
             "duration_s": self.duration_s,
@@ -256,7 +266,7 @@ def summarize(
     figures = [_figures(server, workload, one) for one in runs]
     first, preempted = runs[0].metrics, sum(one.metrics.counted.preempted for one in runs)
     saturated = any(is_saturated(workload, one) for one in runs)
-    certainty = confidence([one.metrics.counted_batches for one in runs], _unsteady(workload, saturated, runs))
+    certainty = confidence([one.metrics.counted_batches for one in runs], _unsteady(workload, server, saturated, runs))
     for other in runs[1:]:
         first.counted.merge(other.metrics.counted)
     means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
@@ -269,7 +279,7 @@ def summarize(
     steps = _steps(server.request, typical)
     paced = workload.rate is None or saturated  # by the server
     return Simulation(
-        inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
+        inputs=_inputs(server.request.inputs, server.preemption.inputs, *_files(workload, server)),
         **about,
         workload=_workload(workload, seed, _share_cut(runs)),
         server={
@@ -292,7 +302,10 @@ def summarize(
             preemptions=sum(one.num_preemptions for one in runs),
             preempted=preempted,
             cut=sum(one.num_warm_up for one in runs),
+            failed=sum(one.num_failed for one in runs),
+            retried=sum(len(one.fleet.retried) for one in runs if one.fleet is not None),
         ),
+        fleet=_fleet(server, means),
         preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
         refusals=tuple(runs[0].refusals),
         duration_s=means["duration_s"] or 0.0,
@@ -319,17 +332,37 @@ def summarize(
     )
 
 
+def _fleet(server: ServerConfig, means: Mapping[str, float | None]) -> dict[str, Any] | None:
+    """The settings and figures of a fleet that changes; its cost, where the price of its devices is known."""
+    config = server.fleet
+    if config is None:
+        return None
+    figures = {name.removeprefix("fleet."): value for name, value in means.items() if name.startswith("fleet.")}
+    prices = load_prices()
+    price, hours = prices.of(server.request.hardware), figures["gpu_hours"] or 0.0
+    cost = None
+    if price is not None:
+        rates = {"value": price.per_hour(), "low": price.low, "high": price.high}
+        cost = {"currency": price.currency, **{name: rate * hours for name, rate in rates.items()}}
+    return {
+        "autoscale": None if config.autoscale is None else config.autoscale.to_dict(),
+        "failures": None if config.failures is None else config.failures.to_dict(),
+        **figures, "cost": cost,
+    }  # fmt: skip
+
+
 def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dict[str, Any], ...]:
     """What the requests of each class of several runs had."""
     whole = merged([one.metrics.counted for one in runs])
     classes = []
     for index, one in enumerate(workload.classes):
-        completed, good, within_ttft, within_tpot, ttft, e2e, tokens = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        completed, good, within_ttft, within_tpot, ttft, e2e, tokens, failed = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        served = completed + failed
         classes.append({
             "name": one.name, "completed": int(completed),
-            "within_slo": good / completed if slo and completed else None,
-            "within_ttft": within_ttft / completed if one.ttft and completed else None,
-            "within_tpot": within_tpot / completed if one.tpot and completed else None,
+            "within_slo": good / served if slo and served else None,
+            "within_ttft": within_ttft / served if one.ttft and served else None,
+            "within_tpot": within_tpot / served if one.tpot and served else None,
             "ttft_s": ttft / completed if completed else None,
             "e2e_s": e2e / completed if completed else None,
             "output_tokens_per_s": tokens / e2e if e2e else None,
@@ -350,8 +383,17 @@ def jain(shares: Sequence[float | None]) -> float | None:
     return math.fsum(known) ** 2 / (len(known) * squares) if len(known) > 1 and squares else None
 
 
-def _unsteady(workload: Workload, saturated: bool, runs: Sequence[Run]) -> str:
+def changes(workload: Workload, server: ServerConfig) -> str:
+    """Return what changes in the course of a run, so that it has no steady state; "" where nothing does."""
+    if workload.changes:
+        return "the load changes over the day"
+    return "the number of replicas changes" if server.fleet is not None and server.fleet.autoscale is not None else ""
+
+
+def _unsteady(workload: Workload, server: ServerConfig, saturated: bool, runs: Sequence[Run]) -> str:
     """Why latencies have no steady state; "" where they may have one."""
+    if len(runs) == 1 and (why := changes(workload, server)):
+        return f"{why}: --replications gives intervals"
     if any(one.stopped for one in runs):
         return "the run was interrupted"
     if saturated:
@@ -377,7 +419,7 @@ def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float
     if not rate or not prompts:
         return {}
     ranks = server.request.deployment.data_parallel_size
-    running = max(round(outputs * (gap or 0.0) / server.replicas), ranks)
+    running = max(round(outputs * (gap or 0.0) / (means.get("fleet.mean_serving") or server.replicas)), ranks)
     prompt = max(round(prompts / rate), 1)
     return {
         "prefill": prefill(ranks, prompt, cached_tokens(prompt, hit)),
@@ -456,7 +498,9 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
     duration = max(metrics.last - one.first_arrival, 0.0) if metrics.last else 0.0
     counted = max(metrics.last - begin, 1e-300)
     span = one.last_arrival - one.first_arrival
-    device_s = duration * server.replicas * server.tables.ranks  # of a device of each rank
+    fleet = None if one.fleet is None else one.fleet.figures(server.request.deployment.devices)
+    replica_s = duration * server.replicas if fleet is None else (fleet["replica_hours"] or 0.0) * 3600
+    device_s = replica_s * server.tables.ranks  # of a device of each rank
     figures: dict[str, float | None] = {
         "duration_s": duration,
         "offered_rate": (one.num_arrived - 1) / span if span > 0 and not workload.closed else None,
@@ -464,13 +508,14 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "throughput.output_tokens_per_s": counts.output_tokens / counted,
         "throughput.prompt_tokens_per_s": counts.prompt_tokens / counted,
         "goodput": counts.good / counted,
-        "within_slo": counts.good / counts.completed if counts.completed else None,
+        "within_slo": counts.good / counts.served if counts.served else None,
         "utilisation.compute": metrics.utilized_s["matrix"] / device_s if device_s else None,
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
     figures["prefix_hit_rate"] = counts.cached_tokens / counts.prompt_tokens if counts.prompt_tokens else None
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
+    figures |= {f"fleet.{name}": value for name, value in (fleet or {}).items()}
     for name in TIMES:
         latency = Latency.of(counts.times[name])
         figures |= {f"{name}_s.{key}": getattr(latency, key) for key in ("mean", *QUANTILES)}
@@ -491,6 +536,15 @@ def is_saturated(workload: Workload, one: Run) -> bool:
     )
 
 
+def _files(workload: Workload, server: ServerConfig) -> Iterator[tuple[Input, ...]]:
+    """Files of the workload and of the fleet."""
+    yield from (one.inputs for one in workload.classes)
+    settings = () if server.fleet is None else (server.fleet.autoscale, server.fleet.failures)
+    for one in (workload.profile, *settings):
+        if one is not None and one.source is not None:
+            yield (one.source,)
+
+
 def _inputs(*parts: Iterable[Input]) -> dict[str, Any]:
     """Files that were read, by role."""
     files: dict[str, Any] = {}
@@ -507,6 +561,7 @@ def _workload(workload: Workload, seed: int, warm_up_share: float) -> dict[str, 
         "clients": sum(one.clients for one in workload.clients) or None,
         "requests": workload.requests,
         "until_s": None if workload.until == math.inf else workload.until,
+        "profile": None if workload.profile is None else list(workload.profile.factors),
         "seed": seed,
         "warm_up": workload.warm_up / counted if counted else warm_up_share,
         "classes": [

@@ -47,7 +47,8 @@ class Router:
 
     Args:
         name: as `--router` has it.
-        route: makes a `Route` of replicas.
+        route: makes a `Route` of replicas. In a fleet that changes, replicas join and leave the sequence between two requests
+            (it is never empty when one arrives); those that left are not `accepting`.
         about: one line on what it does.
         source: where it is described.
     """
@@ -133,7 +134,7 @@ def _session_sticky(replicas: Sequence[AnyReplica]) -> Route:
     served: dict[int, AnyReplica] = {}
 
     def route(request: Request, time: float) -> AnyReplica:
-        if (replica := served.get(request.session)) is not None:
+        if (replica := served.get(request.session)) is not None and replica.accepting:
             replica.advance(time)
             return replica
         _advance(replicas, time)

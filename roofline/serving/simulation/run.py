@@ -8,20 +8,21 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
+from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetRecord
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, dependent_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, Source, dependent_loop, open_loop
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
@@ -43,6 +44,7 @@ class Run:
     num_arrived: int = 0
     num_refused: int = 0
     num_ended: int = 0
+    num_failed: int = 0
     num_preemptions: int = 0
     first_arrival: float = math.inf
     last_arrival: float = 0.0
@@ -50,6 +52,8 @@ class Run:
     """The first refused requests, with the reason."""
     stopped: bool = False
     """Whether the user ended it."""
+    fleet: FleetRecord | None = None
+    """What happened to a fleet that changes; None of one that does not."""
 
 
 @dataclass(frozen=True)
@@ -101,30 +105,16 @@ def run(
             observers.progress(log.num_ended, expected)
 
     log = StepLog(read)
-    num_ranks = server.tables.ranks
-    ranks = [
-        Replica(
-            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise,
-        )
-        for index in range(server.replicas * num_ranks)
-    ]  # fmt: skip
-    if trace is not None:
-        for rank in ranks:
-            rank.scheduler.watch = trace.watch(rank)
-    refuse = _gate(server, result, log, ranks[0], trace)
-    router = ROUTERS[server.router]
-    replicas: Sequence[AnyReplica] = ranks
-    if num_ranks > 1:
-        groups = [ranks[first : first + num_ranks] for first in range(0, len(ranks), num_ranks)]
-        replicas = [
-            RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance) for group in groups
-        ]
+    router, rng_seed, make = ROUTERS[server.router], tuple(seed), _maker(server, log, trace)
+    fleet = None if server.fleet is None else Fleet(server.fleet, make, router.route, log, rng_seed)
+    replicas = [] if fleet is not None else [make(index) for index in range(server.replicas)]
+    refuse = _gate(server, result, log, trace)
     route = router.route(replicas)
-    rng_seed = tuple(seed)
     try:
         with running():
-            if workload.dependent:
+            if fleet is not None:
+                fleet.serve(_source(workload, rng_seed), refuse, dependent=workload.dependent)
+            elif workload.dependent:
                 dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, log)
             else:
                 open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
@@ -132,8 +122,37 @@ def run(
     except StoppedError:
         result.stopped = True
         metrics.read(log)
-    result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
+    result.num_preemptions, result.num_ended, result.num_failed = log.num_preemptions, log.num_ended, log.num_failed
+    if fleet is not None:
+        result.fleet = fleet.finish(max(metrics.last, result.last_arrival))
+        metrics.add_fleet(result.fleet)
     return result
+
+
+def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
+    return workload.dependent_requests(seed) if workload.dependent else Arrivals(workload.open_requests(seed))
+
+
+def _maker(server: ServerConfig, log: StepLog, trace: Trace | None) -> Callable[[int], AnyReplica]:
+    """A function that makes the replica with a number."""
+    num_ranks, router = server.tables.ranks, ROUTERS[server.router]
+
+    def make_rank(index: int) -> Replica:
+        rank = Replica(
+            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
+            stepwise=server.stepwise,
+        )  # fmt: skip
+        if trace is not None:
+            rank.scheduler.watch = trace.watch(rank)
+        return rank
+
+    def make(index: int) -> AnyReplica:
+        group = [make_rank(index * num_ranks + rank) for rank in range(num_ranks)]
+        if num_ranks == 1:
+            return group[0]
+        return RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance)
+
+    return make
 
 
 def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:
@@ -150,14 +169,14 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
     )
 
 
-def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, trace: Trace | None) -> Refuse:
+def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) -> Refuse:
     """Counts the requests that arrive, and refuses those that could never be served.
 
     Raises:
         InputError: by the function that is returned: more unfinished requests at a time than a run holds.
     """
     # sequences of this many tokens are never refused: the last token is not cached
-    config = server.config
+    config, probe = server.config, Replica(server.scheduler, server.tables, server.config)
     batches = result.metrics.batches
     always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
 
@@ -170,13 +189,13 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
             batches.begin(time)
         num_tokens = request.num_prompt_tokens + request.max_tokens
         if num_tokens <= always:
-            if result.num_arrived - result.num_refused - log.num_ended > MAX_UNFINISHED:
+            if result.num_arrived - result.num_refused - log.num_ended - log.num_failed > MAX_UNFINISHED:
                 raise InputError(
                     f"{MAX_UNFINISHED:,} requests run or wait {time:,.4g} s after the start, and a run holds no more: "
                     "give fewer --requests, a lower rate, or more --replicas"
                 )
             return False
-        why = replica.refusal(request)
+        why = probe.refusal(request)
         if num_tokens > server.max_model_len:
             why = f"{num_tokens:,} tokens are more than the {server.max_model_len:,} of a sequence"
         result.num_refused += 1

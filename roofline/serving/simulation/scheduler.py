@@ -222,7 +222,7 @@ class Scheduler:
         """The step after may be another where a request waits that was not known yet, or for what is not free yet."""
         waiting = self.waiting
         if waiting or self.swapped:
-            unknown = len(waiting) > 0 and waiting.first().arrival_time > self.known_until
+            unknown = len(waiting) > 0 and waiting.first().queued_time > self.known_until
             self.may_change = self.may_change or unknown or self.kv_cache.num_pending_blocks > 0 or self.num_leaving > 0
 
     def free_pending(self) -> None:
@@ -288,7 +288,7 @@ class Scheduler:
         slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
         while waiting and len(running) < slots:
             request = waiting.first()
-            if request.arrival_time > self.known_until:
+            if request.queued_time > self.known_until:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
@@ -431,6 +431,23 @@ class Scheduler:
         if self.watch:
             self.watch(("end", time, request.index))
         self.log.end(request, time, self.index)
+
+    def abandon(self) -> list[Request]:
+        """Return the requests that have not ended, with the tokens that they have, in the order of their numbers; the scheduler
+        is not used afterwards."""
+        batch, requests = self.batch, [*self.running, *self.swapped]
+        for request in self.running:
+            if request.final_step >= 0:
+                request.num_output_tokens = request.max_tokens - (request.final_step - batch.num_steps)
+                request.last_token_time = max(request.last_token_time, batch.last_token_time)
+                request.num_computed_tokens = request.cache_offset + batch.num_steps
+        while self.waiting:
+            request = self.waiting.popleft()
+            request.num_computed_tokens = 0  # what it might have found cached
+            requests.append(request)
+        self.running, self.prefilling, self.prefills = {}, [], []
+        self.swapped.clear()
+        return sorted(requests, key=lambda request: request.index)
 
     # Checks
 

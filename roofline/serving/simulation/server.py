@@ -11,6 +11,9 @@ from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.queueing.replica import HOLD_STEPS
+from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
+from roofline.serving.simulation.failures import parse_failures
+from roofline.serving.simulation.fleet import FleetConfig
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.router import ROUTERS
@@ -45,10 +48,11 @@ class ServerConfig:
         max_model_len: tokens of the longest sequence, prompt and output.
         tables: seconds of the steps of a replica.
         preemption: what preempting does with a cache.
-        replicas: their number.
+        replicas: their number; of a fleet that changes, at the start.
         router: name of what deals requests to them.
         stepwise: form every step on its own.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
+        fleet: how the replicas change; None: they do not.
     """
 
     request: ResolvedRequest
@@ -61,6 +65,7 @@ class ServerConfig:
     router: str
     stepwise: bool = False
     attention_dp_balance: bool = False
+    fleet: FleetConfig | None = None
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
@@ -92,7 +97,7 @@ def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False,
+    shares: bool = False, autoscale: Any = None, failures: Any = None,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -101,7 +106,7 @@ def resolve_server(
         scheduler: name of a policy; None: the engine's, else `vllm-v1`.
         preemption: `recompute`, `swap` or `cheaper`; None: `recompute`.
         basis: `estimate` or `bound` of step times; None: the estimate where kernels were measured.
-        replicas: number of replicas; None: 1.
+        replicas: number of replicas; None: 1, or as many as `autoscale` keeps at least.
         router: name of a router; None: `round-robin`.
         stepwise: form every step on its own.
         notes: gets what is assumed.
@@ -110,6 +115,8 @@ def resolve_server(
         enable_prefix_caching: blocks stay cached until they are taken for others; None: where prompts have something in common.
         attention_dp_balance: hold prompts until every data-parallel rank can start one.
         shares: whether prompts have something in common.
+        autoscale: settings of `parse_autoscale`; None: the number of replicas is fixed.
+        failures: settings of `parse_failures`; None: no replica fails.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -126,6 +133,8 @@ def resolve_server(
             f"--replicas must be at most {MAX_REPLICAS:,}, not {num_replicas:,}: all are the same, so simulate a part of them "
             "under its part of the load"
         )
+    fleet = resolve_fleet(request, autoscale, failures, None if replicas is None else num_replicas, notes)
+    num_replicas = num_replicas if fleet is None else fleet.replicas
     dealt = ROUTERS[router or "round-robin"].name
     ranks = request.deployment.data_parallel_size
     if attention_dp_balance and ranks == 1:
@@ -137,7 +146,7 @@ def resolve_server(
         )  # fmt: skip
         origin: Origin = "given" if attention_dp_balance else "default"
         notes.append(Assumption("attention_dp_balance", attention_dp_balance, origin, why))
-    if num_replicas * ranks > 1 and router is None:
+    if (num_replicas * ranks > 1 or autoscale is not None) and router is None:
         notes.append(Assumption("router", dealt, "default", "requests are dealt to the replicas in turn"))
     notes.append(_prefix_caching(enable_prefix_caching, config, shares=shares))
     longest = max_model_len(request)
@@ -153,7 +162,48 @@ def resolve_server(
         router=dealt,
         stepwise=stepwise,
         attention_dp_balance=attention_dp_balance,
+        fleet=fleet,
     )
+
+
+def resolve_fleet(
+    request: ResolvedRequest, autoscale: Any, failures: Any, replicas: int | None, notes: list[Assumption]
+) -> FleetConfig | None:
+    """Return how the replicas of a deployment change; None if they do not.
+
+    Args:
+        request: the deployment of a replica.
+        autoscale: settings of `parse_autoscale`, or None.
+        failures: settings of `parse_failures`, or None.
+        replicas: at the start; None: the fewest of `autoscale`, else 1.
+        notes: gets what is assumed.
+
+    Raises:
+        InputError: a wrong value; replicas outside the limits of the autoscaler; a failure of a replica that does not exist.
+    """
+    if autoscale is None and failures is None:
+        return None
+    scale = None if autoscale is None else parse_autoscale(autoscale, request, notes)
+    if scale is not None and replicas is not None and not scale.min <= replicas <= scale.max:
+        limits = f"from {scale.min:,} to {scale.max:,}"
+        raise InputError(f"--replicas {replicas:,}: with --autoscale it is the number at the start, {limits}")
+    num_replicas = replicas if replicas is not None else 1 if scale is None else scale.min
+    fail = None
+    if failures is not None:
+
+        def repair() -> float:
+            seconds = scale.start_up if scale is not None else start_up(request, {}, notes)
+            notes.append(Assumption("failures.repair", f"{seconds:.3g} s", "default", "as a replica takes to start"))
+            return seconds
+
+        fail = parse_failures(failures, repair)
+        if scale is None and (absent := [index for _, index in fail.at if index >= num_replicas]):
+            raise InputError(f"--failures: there is no replica {absent[0]:,}; they are numbered from 0 to {num_replicas - 1:,}")
+        why = "a retried request computes its tokens so far with its prompt, and goes on after them"
+        if fail.resume == "restart":
+            why = "a retried request generates all its tokens again; TTFT counts up to the first that the client saw"
+        notes.append(Assumption("failures.resume", fail.resume, "default" if fail.resume == "restart" else "given", why))
+    return FleetConfig(replicas=num_replicas, autoscale=scale, failures=fail)
 
 
 def _prefix_caching(given: bool | None, config: EngineConfig, *, shares: bool) -> Assumption:

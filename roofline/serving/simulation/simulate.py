@@ -19,7 +19,7 @@ from roofline.serving.preemption.copies import parse_host_copy
 from roofline.serving.simulation.confidence import MIN_REQUESTS, WarmUp, initial_requests
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.result import Simulation, is_saturated, summarize, without_fit
+from roofline.serving.simulation.result import Simulation, changes, is_saturated, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
 from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.workload import Workload, read_workload
@@ -57,11 +57,15 @@ def simulate(
     think: float | str | None = None,
     requests: int | str | None = None,
     until: float | str | None = None,
+    profile: Any = None,
+    day: float | str | None = None,
     ttft: float | str | None = None,
     tpot: float | str | None = None,
     replicas: int | str | None = None,
     router: str | None = None,
     attention_dp_balance: bool = False,
+    autoscale: Any = None,
+    failures: Any = None,
     scheduler: str | None = None,
     preemption: Literal["recompute", "swap", "cheaper"] | None = None,
     num_gpu_blocks_override: int | str | None = None,
@@ -102,12 +106,18 @@ def simulate(
         think: pause before each turn but the first: seconds, `10 s`, `exponential:10 s` or `lognormal:10 s:5 s`.
         requests: maximum number of requests.
         until: seconds (or a text with a unit) after which none arrives; those that have arrived are served.
+        profile: relative load in equal parts of a day, a list or a file: the rate is the mean over the day.
+        day: its length in seconds, or a text with a unit: a day may be compressed. Default: 24 h.
         ttft: objective for the time to first token: seconds, or a text with a unit.
         tpot: objective for the time per output token after the first, on average over a request, likewise.
         replicas: copies of the deployment behind the router.
         router: `round-robin` (default), `least-loaded`, `least-tokens`, `power-of-two`, `prefix-aware` or `session-sticky`: of
             the replicas, and of the data-parallel ranks of each.
         attention_dp_balance: hold prompts until every data-parallel rank can start one, for at most 50 steps.
+        autoscale: `min=1,max=8,policy=waiting,target=5,start-up=60 s`, a mapping, or a YAML file
+            (`roofline.serving.simulation.autoscaling.parse_autoscale`); `replicas` are those at the start then.
+        failures: `mtbf=6 h,repair=5 min,retries=5`, a mapping, or a YAML file
+            (`roofline.serving.simulation.failures.parse_failures`).
         scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sglang` (default with the engine `sglang`), `sarathi`,
             `orca`, `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`.
         preemption: `recompute` (default), `swap`, or `cheaper`: of the two, by the closed form.
@@ -154,7 +164,7 @@ def simulate(
         trace=trace, workload=workload, rate=rate, requests=requests, until=until, skip_bad_rows=skip_bad_rows, notes=notes,
         input_len=input_len, output_len=output_len, ttft=ttft, tpot=tpot,
         prefix_hit=prefix_hit, cached_prefix=cached_prefix, system_prompt=system_prompt, system_prompts=system_prompts,
-        turns=turns, think=think,
+        turns=turns, think=think, profile=profile, day=day,
     )  # fmt: skip
     for one in load.classes:
         if value := one.prefix_hit or one.cached_prefix:
@@ -171,7 +181,7 @@ def simulate(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
             enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
-            shares=load.has_content,
+            shares=load.has_content, autoscale=autoscale, failures=failures,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))
@@ -181,9 +191,9 @@ def simulate(
     if num_runs > 1 and not load.random:
         raise InputError("--replications: a trace is the same in each of them; give arrivals by --workload, such as poisson:8")
     first_seed = 0 if seed is None else parse_count(seed, "--seed")
-    share, planned = _planned_warm_up(warm_up, num_runs, load)
-    if num_runs > 1 and perfetto is not None:
-        raise InputError("--perfetto shows one run: leave out --replications")
+    share, planned = _planned_warm_up(warm_up, num_runs, load, server)
+    if perfetto is not None:
+        _check_trace(server, num_runs)
     with ExitStack() as results:
         writer = None
         if rows is not None:
@@ -219,6 +229,15 @@ def _assumptions(request: ResolvedRequest) -> list[Assumption]:
     return [note for note in request.assumptions if note.name not in _OF_A_STEP]
 
 
+def _check_trace(server: ServerConfig, num_runs: int) -> None:
+    """Refuse a trace of more than one run, or of replicas that change."""
+    if num_runs > 1:
+        raise InputError("--perfetto shows one run: leave out --replications")
+    if server.fleet is not None:
+        name = "autoscale" if server.fleet.autoscale is not None else "failures"
+        raise InputError(f"--perfetto shows replicas that serve from begin to end: leave out --{name}")
+
+
 def _trace(path: Path, server: ServerConfig, source: str, interrupts: Interrupts | None) -> Trace:
     metadata = {
         "tool": f"roofline {__version__}", "model": server.request.model.name, "hardware": server.request.hardware.name,
@@ -228,7 +247,7 @@ def _trace(path: Path, server: ServerConfig, source: str, interrupts: Interrupts
     return Trace(path, metadata) if interrupts is None else Trace(path, metadata, interrupts.whole)
 
 
-def _planned_warm_up(warm_up: Any, num_runs: int, workload: Workload) -> tuple[float, WarmUp | None]:
+def _planned_warm_up(warm_up: Any, num_runs: int, workload: Workload, server: ServerConfig) -> tuple[float, WarmUp | None]:
     """Share of the requests that are left out of each run from the start, and what that is called; None: it is found later."""
     if workload.warm_up:
         if warm_up is not None:
@@ -240,6 +259,8 @@ def _planned_warm_up(warm_up: Any, num_runs: int, workload: Workload) -> tuple[f
         except InputError as error:
             raise InputError(f"--warm-up: {error}") from None
         return share, WarmUp(0, "given", "of the requests of each run, its first ones, are not counted")
+    if changing := changes(workload, server):
+        return 0.0, WarmUp(0, "none", f"{changing}: all requests count")
     if not workload.closed and workload.rate is not None and (workload.num_expected or 0) >= MIN_REQUESTS:
         return 0.0, None
     if num_runs > 1:

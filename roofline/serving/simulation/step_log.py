@@ -35,21 +35,23 @@ class StepLog:
     """
 
     __slots__ = (
-        "chunks", "dropped", "ends", "gap_ends", "gaps", "num_ended", "num_preemptions", "on_end", "read", "recomputed",
-        "runs", "swapped",
+        "chunks", "dropped", "ends", "failed", "gap_ends", "gaps", "num_ended", "num_failed", "num_preemptions", "on_end",
+        "read", "recomputed", "runs", "swapped",
     )  # fmt: skip
 
     def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
         self.read = read
         self.on_end: Callable[[Request, float], None] | None = None
         """Called with a request that ends, and when."""
-        self.num_ended = self.num_preemptions = 0
+        self.num_ended = self.num_failed = self.num_preemptions = 0
         self.runs: list[float] = []
         self.chunks: list[float] = []
         self.gaps: list[float] = []
         self.gap_ends: list[float] = []
         """Of each row of `gaps`: when it ends."""
         self.ends: list[float] = []
+        self.failed: list[float] = []
+        """Of each request that failed with its replica for good: its number, and its class."""
         self.swapped: list[float] = []
         """Of each cache that moved to the host: when, and its tokens."""
         self.dropped: list[float] = []
@@ -58,7 +60,10 @@ class StepLog:
 
     def clear(self) -> None:
         """Empty all rows, in place; counts stay."""
-        for row in (self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.swapped, self.dropped, self.recomputed):
+        for row in (
+            self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.failed, self.swapped, self.dropped,
+            self.recomputed,
+        ):  # fmt: skip
             row.clear()
 
     def end(self, request: Request, time: float, replica: int) -> None:
@@ -72,3 +77,8 @@ class StepLog:
             self.on_end(request, time)
         if self.read is not None and not self.num_ended % FLUSH:
             self.read(self)
+
+    def fail(self, request: Request) -> None:
+        """Log a request that has failed for good."""
+        self.num_failed += 1
+        self.failed.extend((request.index, request.class_index))

@@ -24,7 +24,8 @@ from roofline.specs.prices import Prices, load_prices
 
 _KEYS = (
     "fits", "unfit", "server", "requests", "warm_up", "duration_s", "offered_rate", "saturated", "ttft_s", "tpot_s", "itl_s",
-    "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fairness", "utilisation", "estimate_basis",
+    "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fleet", "fairness",
+    "utilisation", "estimate_basis",
 )  # fmt: skip
 """Keys of a simulation that a run keeps: not its series and distributions, nor what all runs have in common."""
 
@@ -92,6 +93,8 @@ def _work(study: Study, point: Point) -> Finished:
         return Finished(point.index, dump_json(run) + "\n")
     _check_inputs(study, result["inputs"])
     hardware, replicas = result["hardware"], (result["server"] or {}).get("replicas", 1)
+    if (fleet := result["fleet"]) is not None and fleet["mean_replicas"] is not None:
+        replicas = fleet["mean_replicas"]
     devices = hardware["devices"] * replicas
     price = _prices(study.price).of(hardware["name"])
     cost = None if price is None else price.value * devices
