@@ -217,8 +217,10 @@ class PrefixCache:
         return len(self._queue)
 
     def settle(self, num_free: int) -> None:
-        """Take blocks from the front of the queue until it has `num_free`."""
+        """Take blocks from the front of the queue until it has `num_free`, unless it has fewer: a router has looked ahead."""
         queue, left = self._queue, self.num_queued - num_free
+        if left <= 0:
+            return
         self.num_queued = num_free
         while left > 0:
             stamp, order, serial, node, count = queue[0]

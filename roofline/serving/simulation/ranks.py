@@ -63,9 +63,9 @@ class RankGroup:
         """Prompt tokens of the requests that have not ended, on all ranks."""
         return sum(rank.num_prompt_tokens for rank in self.ranks)
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache of a rank, at most."""
-        return max(rank.cached_tokens(request) for rank in self.ranks)
+    def cached_tokens(self, request: Request, time: float) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache of a rank at `time`, in seconds, at most."""
+        return max(rank.cached_tokens(request, time) for rank in self.ranks)
 
     def accept(self, request: Request, time: float) -> None:
         """Add a request that arrives at `time`, in seconds, which is no earlier than the end of the last step."""

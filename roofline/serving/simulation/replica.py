@@ -78,9 +78,13 @@ class Replica:
         """Prompt tokens of the requests that have not ended."""
         return self.scheduler.num_prompt_tokens
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache."""
-        return self.kv_cache.cached_tokens(request)
+    def cached_tokens(self, request: Request, time: float) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache at `time`, in seconds, within what is planned."""
+        num_taken, batch = 0, self.batch
+        if self.num_steps > 1:  # blocks of the steps that have begun
+            num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self.num_steps)
+            num_taken = self.kv_cache.blocks_needed(batch.num_steps + 1, num_steps - 1, batch.num_sequences)
+        return self.kv_cache.cached_tokens(request, num_taken)
 
     @property
     def first_s(self) -> float:

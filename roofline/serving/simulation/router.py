@@ -120,7 +120,7 @@ def _prefix_aware(replicas: Sequence[AnyReplica]) -> Route:
         loads = [replica.num_unfinished for replica in replicas]
         most, fewest = max(loads), min(loads)
         if request.content is not None and not (most - fewest > _UNBALANCED[0] and most > _UNBALANCED[1] * fewest):
-            cached = [replica.cached_tokens(request) for replica in replicas]
+            cached = [replica.cached_tokens(request, time) for replica in replicas]
             if max(cached) > MIN_MATCH * request.num_prompt_tokens:
                 # of those with as much of it the one with the fewest requests
                 return replicas[max(range(len(replicas)), key=lambda index: (cached[index], -loads[index]))]

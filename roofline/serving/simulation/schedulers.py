@@ -57,6 +57,8 @@ def _prompts_first_in_chunks(scheduler: Scheduler) -> None:
     token_budget = scheduler.max_num_batched_tokens
     for request in list(scheduler.prefilling):
         num_new_tokens = min(request.num_tokens - request.num_computed_tokens, token_budget)
+        if request not in scheduler.running:
+            continue
         if num_new_tokens <= 0 or not scheduler.allocate_chunk(request, num_new_tokens):
             break
         scheduler.prefills.append((request, num_new_tokens))
