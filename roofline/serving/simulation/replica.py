@@ -83,6 +83,8 @@ class Replica:
         num_taken, batch = 0, self.batch
         if self.num_steps > 1:  # blocks of the steps that have begun
             num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self.num_steps)
+            if num_steps > 1 and self.scheduler.num_leaving:
+                self.scheduler.free_pending()
             num_taken = self.kv_cache.blocks_needed(batch.num_steps + 1, num_steps - 1, batch.num_sequences)
         return self.kv_cache.cached_tokens(request, num_taken)
 
