@@ -31,13 +31,17 @@ class Batch:
     """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; and
     `OF_CLASS` by the number of their class."""
 
-    __slots__ = ("cached_tokens", "classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "times")
+    __slots__ = (
+        "cached_tokens", "classes", "completed", "good", "loaded_tokens", "output_tokens", "preempted", "prompt_tokens", "times",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.times = {name: Histogram() for name in TIMES}
         self.completed = self.good = self.preempted = 0
         self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
         self.classes: dict[int, list[float]] = {}
+        self.loaded_tokens: dict[int, float] = {}
+        """Of `cached_tokens` those that were loaded from each KV cache tier, by its place."""
 
     def add_class(self, index: int, sums: Sequence[float]) -> None:
         """Add `OF_CLASS` of some requests of a class."""
@@ -56,6 +60,8 @@ class Batch:
         self.cached_tokens += other.cached_tokens
         for index, sums in other.classes.items():
             self.add_class(index, sums)
+        for tier, tokens in other.loaded_tokens.items():
+            self.loaded_tokens[tier] = self.loaded_tokens.get(tier, 0.0) + tokens
 
 
 def merged(batches: Sequence[Batch]) -> Batch:

@@ -15,13 +15,14 @@ from types import FrameType
 from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
+from roofline.serving.simulation.kv_tiers import KVTiers, Tier
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, dependent_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, dependent_loop, open_loop, ordered_loop
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
@@ -50,6 +51,8 @@ class Run:
     """The first refused requests, with the reason."""
     stopped: bool = False
     """Whether the user ended it."""
+    tiers: tuple[KVTiers, ...] = ()
+    """KV cache tiers of each replica."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,12 @@ def run(
 
     log = StepLog(read)
     num_ranks = server.tables.ranks
+    tiers = _tiers(server)
+    result.tiers = tuple(one for one in tiers if one is not None)
     ranks = [
         Replica(
             server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise,
+            stepwise=server.stepwise, tiers=tiers[index],
         )
         for index in range(server.replicas * num_ranks)
     ]  # fmt: skip
@@ -126,6 +131,8 @@ def run(
         with running():
             if workload.dependent:
                 dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, log)
+            elif server.offload is not None and server.offload.shares:
+                ordered_loop(workload.open_requests(rng_seed), replicas, route, refuse, log)
             else:
                 open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
             read(log)
@@ -134,6 +141,22 @@ def run(
         metrics.read(log)
     result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
     return result
+
+
+def _tiers(server: ServerConfig) -> list[KVTiers | None]:
+    """The KV cache tiers of each replica; shared ones are the same for all."""
+    offload = server.offload
+    if offload is None:
+        return [None] * (server.replicas * server.tables.ranks)
+    size = offload.block_size
+    shared = {tier.name: Tier(tier, size) for tier in offload.tiers if tier.shared}
+    return [
+        KVTiers(
+            [shared.get(tier.name) or Tier(tier, size) for tier in offload.tiers],
+            server.tables, server.config.max_num_batched_tokens, size, always=offload.always,
+        )
+        for _ in range(server.replicas)
+    ]  # fmt: skip
 
 
 def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:

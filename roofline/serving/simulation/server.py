@@ -12,6 +12,7 @@ from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.queueing.replica import HOLD_STEPS
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.router import ROUTERS
 from roofline.serving.simulation.scheduler import SchedulingPolicy
@@ -49,6 +50,7 @@ class ServerConfig:
         router: name of what deals requests to them.
         stepwise: form every step on its own.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
+        offload: tiers of the KV cache beside the device's; None: none.
     """
 
     request: ResolvedRequest
@@ -61,6 +63,7 @@ class ServerConfig:
     router: str
     stepwise: bool = False
     attention_dp_balance: bool = False
+    offload: OffloadConfig | None = None
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
@@ -92,7 +95,7 @@ def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False,
+    shares: bool = False, kv_offload: Any = None,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -110,6 +113,7 @@ def resolve_server(
         enable_prefix_caching: blocks stay cached until they are taken for others; None: where prompts have something in common.
         attention_dp_balance: hold prompts until every data-parallel rank can start one.
         shares: whether prompts have something in common.
+        kv_offload: size of a host tier per replica, or a file of KV cache tiers; None: none.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -117,7 +121,7 @@ def resolve_server(
     """
     policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
-    caching = shares if enable_prefix_caching is None else enable_prefix_caching
+    caching = shares or kv_offload is not None if enable_prefix_caching is None else enable_prefix_caching
     config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching)
     step_basis = _basis(basis, request, notes)
     num_replicas = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
@@ -141,6 +145,13 @@ def resolve_server(
         notes.append(Assumption("router", dealt, "default", "requests are dealt to the replicas in turn"))
     notes.append(_prefix_caching(enable_prefix_caching, config, shares=shares))
     longest = max_model_len(request)
+    offload = None
+    if kv_offload is not None:
+        if preemption not in (None, "recompute"):
+            msg = "a preempted request finds its blocks in the tiers, where loading them is faster than computing them"
+            raise InputError(f"--preemption {preemption} and --kv-offload: {msg}; leave one of them out")
+        offload = resolve_offload(kv_offload, request, config, policy, host_options or HostCopyOptions(), notes)
+        host_options = None
     return ServerConfig(
         request=request,
         scheduler=policy,
@@ -153,6 +164,7 @@ def resolve_server(
         router=dealt,
         stepwise=stepwise,
         attention_dp_balance=attention_dp_balance,
+        offload=offload,
     )
 
 
