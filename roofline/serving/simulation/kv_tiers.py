@@ -78,6 +78,10 @@ class Link:
         self.busy_s += seconds
         return begins
 
+    def busy_until(self, time: float) -> float:
+        """Return the seconds of transfers up to a time, in seconds, after which none has begun but those that waited."""
+        return self.busy_s - max(self.free_at - time, 0.0)
+
 
 def common_blocks(one: Content, other: Content, block_size: int, limit: int) -> int:
     """Return how many of the first `limit` blocks two contents have in common.
