@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -13,11 +13,12 @@ from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
 from roofline.serving.simulation.failures import FailureConfig
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetConfig, FleetRecord
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.kv_tiers import KVTiers, Tier, TierConfig, Transfer
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop, ordered_loop
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_log import END, StepLog
 from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
@@ -170,14 +171,21 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
 def serve(
     name: str, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
-    think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None,
+    think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None, tiers: Sequence[TierConfig] = (),
+    always: bool = False,
 ) -> Served:  # fmt: skip
     """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too.
 
-    With a `fleet` its replicas serve; each life of one is a replica of its own in what is returned.
+    With a `fleet` its replicas serve; each life of one is a replica of its own in what is returned. `always`: what a tier has is
+    loaded, even where computing it would be faster.
     """
     log = StepLog()
     served = Served([], log)
+    shared = {tier.name: Tier(tier, config.block_size) for tier in tiers if tier.shared}
+
+    def beside() -> KVTiers | None:
+        every = [shared.get(tier.name) or Tier(tier, config.block_size) for tier in tiers]
+        return KVTiers(every, times, config.max_num_batched_tokens, config.block_size, always=always) if tiers else None
 
     def listen(index: int, other: Callable[[Event], None] | None) -> Callable[[Event], None]:
         def listener(event: Event) -> None:
@@ -188,7 +196,9 @@ def serve(
         return listener
 
     def make(index: int) -> Replica:
-        replica = Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
+        replica = Replica(
+            SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise, tiers=beside()
+        )
         replica.scheduler.watch = listen(len(served.replicas), None if watch is None else watch(replica))
         served.replicas.append(replica)
         return replica
@@ -213,6 +223,8 @@ def serve(
     route = ROUTERS[router].route(served.replicas)
     if clients:
         dependent_loop(InTurn(requests, clients, think), served.replicas, route, refuse, log)
+    elif shared:
+        ordered_loop(requests, served.replicas, route, refuse, log)
     else:
         open_loop(requests, served.replicas, route, refuse)
     return served
@@ -230,18 +242,21 @@ class World:
     """Arrival, tokens of prompt and output, class; in a closed loop the arrival has no meaning."""
     shares: bool
     """Whether prompts have something in common."""
+    tiers: tuple[TierConfig, ...] = ()
 
 
-def world(seed: int) -> World:
-    """The world of a seed."""
+def world(seed: int, *, tiered: bool = False) -> World:
+    """The world of a seed; with `tiered` it has KV cache tiers, and prompts with something in common."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    name = rng.choice(sorted(SCHEDULERS))
+    name = rng.choice(sorted(name for name, one in SCHEDULERS.items() if one.loads_prefixes or not tiered))
     size, blocks = rng.choice([1, 3, 4, 16]), rng.randint(6, 80)
     config = EngineConfig(
         blocks, size, rng.randint(1, 12), rng.randint(12, 64), num_fixed_blocks=rng.choice([0, 0, 1]),
         enable_prefix_caching=rng.random() < 0.5, uncached_first=rng.random() < 0.3,
     )  # fmt: skip
-    mode = rng.choice(MODES)
+    if tiered:
+        config = replace(config, num_fixed_blocks=0, enable_prefix_caching=True)
+    mode = "recompute" if tiered else rng.choice(MODES)
     costs = LinearCosts(rng.random() * 0.1, rng.random() * 0.03, rng.random() * 0.5)
     preemption = PreemptionPolicy(mode, costs, rng.choice([math.inf, 60]))
     times = Bent(rng.uniform(0.5, 2), rng.random() * 0.1, rng.random() * 0.01, rng.random() * 0.1, rng.random() * 0.001)
@@ -253,12 +268,13 @@ def world(seed: int) -> World:
         requests.append((time, rng.randint(1, max_tokens), rng.randint(1, max_tokens), rng.randint(0, 2)))
         time += rng.expovariate(1 / pace) if pace else 0.0
     contents: list[Content | None] = [None] * num_requests
-    if rng.random() < 0.5:  # a text at the front of each prompt, then one that others may have, or its own
+    if tiered or rng.random() < 0.5:  # a text at the front of each prompt, then one that others may have, or its own
         contents = [
             ((-1 - rng.randrange(2), rng.choice([3, 8, 17])), (rng.choice([-8, -9, index]), ENDLESS))
             for index in range(num_requests)
         ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
+    tiers, always = _tiers(rng) if tiered else (), rng.random() < 0.3
 
     def run(stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None) -> Served:
         return serve(
@@ -266,9 +282,10 @@ def world(seed: int) -> World:
             replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
             fleet=fleet,
+            tiers=tiers, always=always,
         )  # fmt: skip
 
-    return World(name, mode, run, tuple(requests), any(contents))
+    return World(name, mode, run, tuple(requests), any(contents), tiers)
 
 
 def scaled(policy: str = "waiting", **settings: Any) -> AutoscaleConfig:
@@ -302,3 +319,17 @@ def random_fleet(seed: int) -> FleetConfig:
         )  # fmt: skip
     replicas = rng.randint(1, 3) if scale is None else rng.randint(scale.min, scale.max)
     return FleetConfig(replicas=replicas, autoscale=scale, failures=fail)
+
+
+def _tiers(rng: random.Random) -> tuple[TierConfig, ...]:
+    """One tier or two, often too small or too slow; the last may be one for all replicas."""
+    num_tiers = rng.choice([1, 2])
+    return tuple(
+        TierConfig(
+            name=f"tier {place}", num_blocks=rng.choice([4, 30, 400]), block_bytes=1.0,
+            read=Transfer(rng.choice([0.01, 0.1, 1]) * rng.random(), rng.random() * 0.1),
+            write=Transfer(rng.choice([0.01, 1]) * rng.random()), latency=rng.choice([0, 0.5]) * rng.random(),
+            shared=place == num_tiers - 1 and rng.random() < 0.5,
+        )
+        for place in range(num_tiers)
+    )  # fmt: skip

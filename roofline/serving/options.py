@@ -242,6 +242,19 @@ class CopyOptions(TypedDict, total=False):
     ]
 
 
+class OffloadOptions(TypedDict, total=False):
+    """KV cache tiers beside the device's."""
+
+    kv_offload: Annotated[
+        Text,
+        _text(
+            "Store KV cache blocks outside the device and load them where that is faster than computing them: host memory per "
+            'replica, such as "200 GB" (with the options of swapping for the link), or a YAML file of tiers.',
+            "SIZE|FILE",
+        ),
+    ]
+
+
 class RunOptions(TypedDict, total=False):
     """The runs of a simulation."""
 
@@ -283,7 +296,8 @@ SIMULATE = {
         help="Relative load in equal intervals of a day, such as 1,1,2,4,3,1, or a file; --rate is the mean.",
     ),
     **_by_name(entries({"Fleet": FleetOptions})),
-    **{name: option for name, option in COPIES.items() if name != "overlapped"}, **_by_name(entries({"Runs": RunOptions})),
+    **{name: option for name, option in COPIES.items() if name != "overlapped"},
+    **_by_name(entries({"KV cache tiers": OffloadOptions})), **_by_name(entries({"Runs": RunOptions})),
     "percentile": replace(
         PLAN["percentile"], group="Runs", common=False, help="Percentage of requests that must comply, with --find-rate."
     ),

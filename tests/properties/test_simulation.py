@@ -26,7 +26,7 @@ def apart(one: Served, other: Served) -> list[str]:
         if len(pairs[0]) != len(pairs[1]):
             found.append(f"{len(pairs[0])} events, and {len(pairs[1])}")
         for left, right in zip(*pairs, strict=False):
-            times = (1, 2) if left[0] == "mixed" else (1,)
+            times = (1, 2) if left[0] in ("mixed", "load") else (1,)
             same = [value for place, value in enumerate(left) if place not in times] == [
                 value for place, value in enumerate(right) if place not in times
             ]

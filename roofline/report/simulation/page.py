@@ -33,6 +33,7 @@ from roofline.report.simulation.summary import (
     latencies,
     latency_table,
     load_table,
+    offload_table,
     preemption_table,
     refusals_table,
     remarks,
@@ -139,6 +140,7 @@ def _load_tables(result: Simulation) -> list[Table]:
         return []
     tables = {
         "load": load_table(result),
+        "tiers": offload_table(result),
         "between": interval_table(result),
         "costs": preemption_table(result),
         "refused": refusals_table(result),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__
-from roofline.formatting import ABSENT, about, about_number, about_range, money, number, percent, plural, seconds
+from roofline.formatting import ABSENT, about, about_number, about_range, money, number, percent, plural, quantity, seconds
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.report import summary
 from roofline.report.answer import provenance, settings_line
@@ -176,9 +176,12 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
     lines += fleet_lines(result)
-    if result.prefix_hit_rate is not None and any(one.get("conversation") for one in result.workload["classes"]):
+    shares = any(one.get("conversation") for one in result.workload["classes"])
+    if result.prefix_hit_rate is not None and shares and result.kv_offload is None:
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
+    if result.kv_offload is not None:
+        lines.append(("KV cache tiers", _offload_line(result.kv_offload)))
     if (certainty := confidence_line(result)) is not None:
         lines.append(certainty)
     if (runs := result.replications) is not None:
@@ -212,6 +215,54 @@ def fleet_lines(result: Simulation) -> list[tuple[str, str]]:
         up = f"availability of a replica {percent(fleet['availability'], digits=4)}"
         lines.append(("Failures", f"{plural(fleet['num_failures'], 'failure')}: {retried}; {lost}; {up}"))
     return lines
+
+
+def _offload_line(offload: Mapping[str, Any]) -> str:
+    """Text: where prompt tokens came from, and how busy the links of the tiers were."""
+    sources = offload["prompt_tokens"]
+    names = {"device": "in the device's cache", "computed": "computed"}
+    shares = ", ".join(
+        f"{percent(share, digits=3)} {names.get(name, f'loaded from {name}')}" for name, share in sources.items()
+    )
+    links = [
+        f"link of {tier['name']} {percent(tier['read_utilisation'], digits=2)} busy"
+        + (f", mean load {seconds(tier['mean_load_s'])}" if tier["loads"] else "")
+        for tier in offload["tiers"]
+    ]
+    late = [
+        f"{tier['name']} is written to all the time: blocks are there late" for tier in offload["tiers"]
+        if (tier["write_utilisation"] or 0) > _WRITTEN
+    ]  # fmt: skip
+    return f"prompt tokens: {shares}; {'; '.join([*links, *late])}"
+
+
+_WRITTEN = 0.95
+"""Utilisation of a link from which on what is written to a tier comes late."""
+
+
+def offload_table(result: Simulation) -> Table | None:
+    """Text table of the KV cache tiers; None without any."""
+    offload = result.kv_offload
+    if offload is None:
+        return None
+    declined = offload["declined_tokens"]
+    note = "bytes and loads of a run; load time: from admission until the blocks are there, of it waiting for the link"
+    if declined:
+        note += f"; {about_number(declined)} tokens were computed again, since that was faster"
+    rows = tuple(
+        (
+            tier["name"] + (" (shared)" if tier["shared"] else ""), f"{tier['capacity_tokens']:,}",
+            percent(tier["hit_rate"], digits=3), f"{tier['loads']:,.0f}",
+            quantity(tier["loaded_bytes"], "B", 3), quantity(tier["stored_bytes"], "B", 3),
+            seconds(tier["mean_load_s"]), seconds(tier["mean_wait_s"]),
+            percent(tier["read_utilisation"], digits=2), percent(tier["write_utilisation"], digits=2),
+        )
+        for tier in offload["tiers"]
+    )  # fmt: skip
+    columns = (
+        "tier", "tokens", "of prompts", "loads", "loaded", "stored", "load time", "of it waiting", "reads busy", "writes busy",
+    )  # fmt: skip
+    return Table("KV cache tiers", note, columns, (False, *[True] * 9), rows)
 
 
 def warm_up(result: Simulation) -> str:
@@ -306,7 +357,8 @@ def tables(result: Simulation) -> list[Table]:
     if not result.fits:
         return []
     listed = (
-        latency_table(result), rates_table(result), confidence_table(result), load_table(result), interval_table(result),
+        latency_table(result), rates_table(result), confidence_table(result), load_table(result), offload_table(result),
+        interval_table(result),
     )  # fmt: skip
     return [table for table in listed if table is not None]
 

@@ -32,7 +32,8 @@ class Batch:
     many failed with their replica; and `OF_CLASS` by the number of their class."""
 
     __slots__ = (
-        "cached_tokens", "classes", "completed", "failed", "good", "output_tokens", "preempted", "prompt_tokens", "times",
+        "cached_tokens", "classes", "completed", "failed", "good", "loaded_tokens", "output_tokens", "preempted",
+        "prompt_tokens", "times",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -40,6 +41,8 @@ class Batch:
         self.completed = self.failed = self.good = self.preempted = 0
         self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
         self.classes: dict[int, list[float]] = {}
+        self.loaded_tokens: dict[int, float] = {}
+        """Of `cached_tokens` those that were loaded from each KV cache tier, by its place."""
 
     @property
     def served(self) -> int:
@@ -64,6 +67,8 @@ class Batch:
         self.cached_tokens += other.cached_tokens
         for index, sums in other.classes.items():
             self.add_class(index, sums)
+        for tier, tokens in other.loaded_tokens.items():
+            self.loaded_tokens[tier] = self.loaded_tokens.get(tier, 0.0) + tokens
 
 
 def merged(batches: Sequence[Batch]) -> Batch:

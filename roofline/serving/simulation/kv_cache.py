@@ -103,12 +103,12 @@ class KVCacheManager:
         request.num_computed_tokens = max(num_cached * self.block_size, request.num_prefix_tokens)
         return num_used
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache."""
+    def cached_tokens(self, request: Request, num_taken: int = 0) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache, once `num_taken` more blocks are taken."""
         prefixes = self.prefixes
         if prefixes is None or request.content is None:
             return request.num_prefix_tokens
-        prefixes.settle(self.num_free_blocks)
+        prefixes.settle(self.num_free_blocks - num_taken)
         num_cached, _ = prefixes.match(request.content, (request.num_prompt_tokens - 1) // self.block_size)
         return max(num_cached * self.block_size, request.num_prefix_tokens)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.serving.simulation.batches import OF_CLASS, Batch, Batches, Groups, merged
 from roofline.serving.simulation.histogram import Histogram
-from roofline.serving.simulation.step_log import CHUNK, END, GAP, RECOMPUTED, RUN, StepLog
+from roofline.serving.simulation.step_log import CHUNK, END, GAP, LOAD, RECOMPUTED, RUN, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
 from roofline.specs.workload import Segment
 
@@ -208,7 +208,7 @@ class Metrics:
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
         gaps, swapped, chunks = table(log.gaps, len(GAP)), table(log.swapped, 2), table(log.chunks, len(CHUNK))
-        recomputed, failed = table(log.recomputed, len(RECOMPUTED)), table(log.failed, 2)
+        recomputed, failed, loads = table(log.recomputed, len(RECOMPUTED)), table(log.failed, 2), table(log.loads, len(LOAD))
         dropped, gap_ends = (np.array(row, dtype=np.float64) for row in (log.dropped, log.gap_ends))
         log.clear()
         self._counted = None
@@ -218,6 +218,10 @@ class Metrics:
         self._add_runs(dict(zip(RUN, runs.T, strict=True)))
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
+        for batch, rows in self.batches.of_requests(loads[:, 0]) if len(loads) else ():
+            for tier in np.unique(loads[rows, 1]).astype(np.int64).tolist():
+                tokens = float(loads[rows, 2][loads[rows, 1] == tier].sum())
+                batch.loaded_tokens[tier] = batch.loaded_tokens.get(tier, 0.0) + tokens
         self.series.count("preemptions", np.concatenate([dropped, swapped[:, 0]]))
         self.series.count("swapped_tokens", swapped[:, 0], swapped[:, 1])
         self.swapped_tokens += float(swapped[:, 1].sum())

@@ -3,7 +3,8 @@
 A replica is a process. Its first track has the steps of the engine: one slice per step with prompts, one per run of decode
 steps in which nothing changes (with `stepwise`: one per step), one for the copies of caches before a step. Each slot has a
 track with the requests that run in it, while their prompt is computed and while they decode. Requests without a slot (queued,
-preempted, swapped) are asynchronous slices, a track each. Counters have the requests that run and wait and the free blocks, as
+preempted, swapped, loading blocks) are asynchronous slices, a track each. The link of each KV cache tier has a track with its
+loads. Counters have the requests that run and wait and the free blocks, as
 each step begins (requests that wait: as it ends).
 
 Times are whole microseconds: readers cut off fractions of begin and duration separately, and neighbours would overlap.
@@ -33,6 +34,8 @@ SUFFIXES = (".json", ".json.gz")
 _FLUSH = 1 << 12  # events
 _STEPS = 1
 """The track of a process that has its steps; slots follow."""
+_LINKS = 1 << 20
+"""The first track of the links of KV cache tiers."""
 
 
 class Trace:
@@ -142,11 +145,12 @@ class _Watch:
         self._num_slots = 0
         self._counted: dict[str, int] = {}
         self._last = 0
+        self._links: set[int] = set()
         self._does: dict[str, Callable[[tuple[Any, ...]], None]] = {
             "decode": self._decode, "mixed": self._mixed, "admit": self._admit, "token": self._token, "end": self._end,
             "preempt": lambda event: self._evicted(event, "preempted"),
             "swap": lambda event: self._evicted(event, "swapped"),
-            "resume": self._resume,
+            "resume": self._resume, "loading": self._loading, "load": self._load,
         }  # fmt: skip
 
     def __call__(self, event: tuple[Any, ...]) -> None:
@@ -199,14 +203,36 @@ class _Watch:
     # Requests
 
     def _admit(self, event: tuple[Any, ...]) -> None:
+        self._admitted(event, "prefill", slotted=True)
+
+    def _loading(self, event: tuple[Any, ...]) -> None:
+        self._admitted(event, "loading", slotted=False)
+
+    def _admitted(self, event: tuple[Any, ...], does: str, *, slotted: bool) -> None:
         _, at, index = event
-        request = next(reversed(self._scheduler.running))  # the last that was admitted
         begin = _us(at)
         if index in self._now:
+            request = self._now[index][0]
             self._leave(index, begin)
         else:
+            request = next(reversed(self._scheduler.running))  # the last that was admitted
             self._async(request, "queued", _us(request.arrival_time), begin)
-        self._begin(request, "prefill", begin, self._slot())
+        self._begin(request, does, begin, self._slot() if slotted else 0)
+
+    def _load(self, event: tuple[Any, ...]) -> None:
+        """A transfer from a KV cache tier."""
+        _, begins, ends, index, place, tokens = event
+        tiers = self._scheduler.tiers
+        assert tiers is not None  # noqa: S101 - who loads has tiers
+        tid, tier = _LINKS + place, tiers.tiers[place].config
+        if place not in self._links:
+            self._links.add(place)
+            self._trace.name_track(self._pid, tid, f"loads from {tier.name}")
+        begin, end = _us(begins), _us(ends)
+        self._put(
+            f'"X","pid":{self._pid},"tid":{tid},"ts":{begin},"dur":{end - begin},"name":"load",'
+            f'"args":{{"request":{index},"tokens":{tokens}}}'
+        )
 
     def _token(self, event: tuple[Any, ...]) -> None:
         _, at, index = event

@@ -75,9 +75,9 @@ class RankGroup:
         """Share of the KV cache blocks that is taken, of all ranks."""
         return sum(rank.kv_usage for rank in self.ranks) / len(self.ranks)
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache of a rank, at most."""
-        return max(rank.cached_tokens(request) for rank in self.ranks)
+    def cached_tokens(self, request: Request, time: float) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache of a rank at `time`, in seconds, at most."""
+        return max(rank.cached_tokens(request, time) for rank in self.ranks)
 
     def accept(self, request: Request, time: float) -> None:
         """Add a request that arrives at `time`, in seconds, which is no earlier than the end of the last step."""

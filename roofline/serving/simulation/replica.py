@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from roofline.serving.simulation.decode_batch import run_seconds, steps_until
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.kv_tiers import KVTiers
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy, Watch
@@ -34,28 +35,32 @@ class Replica:
         index: its number.
         stepwise: form every step on its own.
         watch: receives every event.
+        tiers: of its KV cache beside the device's; None: none.
     """
 
     __slots__ = (
         "_append_run", "_async", "_cells", "_first_s", "_num_arrived", "_slope_s", "_start", "_sum_arrived", "_uncuttable",
-        "accepting", "batch", "ends", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
+        "accepting", "batch", "ends", "idle", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
     )  # fmt: skip
 
     def __init__(
         self, policy: SchedulingPolicy, step_time: StepTime, config: EngineConfig, *, log: StepLog | None = None,
         preemption: PreemptionPolicy | None = None, index: int = 0, stepwise: bool = False, watch: Watch | None = None,
+        tiers: KVTiers | None = None,
     ) -> None:  # fmt: skip
         self.step_time, self.index, self.stepwise = step_time, index, stepwise
         self.accepting = True
         """Whether a router may send requests to it: not once it drains or has failed."""
         self.log = StepLog() if log is None else log
         self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), index)
-        self.scheduler.watch = watch
+        self.scheduler.watch, self.scheduler.tiers = watch, tiers
         self.batch, self.kv_cache = self.scheduler.batch, self.scheduler.kv_cache
         self.now, self.ends = 0.0, INF
         """End of the last step, and of what is planned: infinity while there is nothing to do."""
         self.num_steps = 0
         """Decode steps that are planned; 0: a step with prompts, or none."""
+        self.idle = False
+        """Whether nothing can run before blocks are loaded."""
         self._async, self._uncuttable = policy.async_scheduling, policy.static_batching
         """Whether steps are formed ahead; whether no arrival can change what is planned."""
         self._start = self._first_s = self._slope_s = 0.0
@@ -85,9 +90,15 @@ class Replica:
         """Share of the KV cache blocks that is taken."""
         return self.kv_cache.num_taken_blocks / self.kv_cache.num_gpu_blocks
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache."""
-        return self.kv_cache.cached_tokens(request)
+    def cached_tokens(self, request: Request, time: float) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache at `time`, in seconds, within what is planned."""
+        num_taken, batch = 0, self.batch
+        if self.num_steps > 1:  # blocks of the steps that have begun
+            num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self.num_steps)
+            if num_steps > 1 and self.scheduler.num_leaving:
+                self.scheduler.free_pending()
+            num_taken = self.kv_cache.blocks_needed(batch.num_steps + 1, num_steps - 1, batch.num_sequences)
+        return self.kv_cache.cached_tokens(request, num_taken)
 
     @property
     def first_s(self) -> float:
@@ -112,7 +123,7 @@ class Replica:
         What is planned is cut where the request may change it.
         """
         scheduler = self.scheduler
-        if self.ends == INF:
+        if self.ends == INF or self.idle:
             self.ends = time  # it wakes up; requests that arrive at the same time are seen too
         elif self.num_steps > 1:
             if not (self._uncuttable or (scheduler.waiting.fifo and scheduler.waiting)):
@@ -126,7 +137,7 @@ class Replica:
 
     def note_arrival(self, time: float) -> None:
         """Count a request that arrives at `time`, in seconds, during a step."""
-        if self.num_steps or self.scheduler.prefills:
+        if self.num_steps or self.scheduler.prefills or self.idle:
             self._num_arrived += 1
             self._sum_arrived += time
 
@@ -190,7 +201,7 @@ class Replica:
             NoProgressError: requests wait, and none of them can ever run.
         """
         scheduler, batch = self.scheduler, self.batch
-        if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped:
+        if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped and not scheduler.loading:
             if not batch.num_sequences:
                 self.ends = INF
                 scheduler.free_pending()
@@ -212,8 +223,10 @@ class Replica:
                 parts = [(num_new_tokens, request.num_computed_tokens) for request, num_new_tokens in prefills]
             num_sequences, num_cached_tokens = (batch.num_sequences, batch.num_cached_tokens) if scheduler.decodes else (0, 0)
             self.ends = self.now + scheduler.copy_s + self.step_time.mixed(num_sequences, num_cached_tokens, parts)
-        else:
+        elif batch.num_sequences:
             self._plan()
+        else:
+            self.idle, self.ends = True, min([request.ready_time for request in scheduler.loading])
         if self.stepwise:
             scheduler.check()
 
@@ -247,8 +260,16 @@ class Replica:
             and not cache.preallocates
         ):
             num_steps = cache.steps_until_short(batch.num_steps, num_steps, num_sequences)
+        if scheduler.loading:
+            num_steps = self._steps_until_loaded(num_steps)
         self.num_steps = num_steps
         self.ends = start + (num_steps * first_s + slope_s * (num_steps * (num_steps - 1) * 0.5))  # `run_seconds`
+
+    def _steps_until_loaded(self, num_steps: int) -> int:
+        """The steps, at most `num_steps`, after which a request is seen to have its blocks: as one that arrives is."""
+        ready = min([request.ready_time for request in self.scheduler.loading])
+        steps = 0 if ready <= self.now else steps_until(ready, self._start, self._first_s, self._slope_s, num_steps)
+        return min(max(steps + self._async, 1), num_steps)
 
     def _cut(self, time: float) -> float:
         """End the planned run with the first step that ends at `time` or after it, under asynchronous scheduling with the one
@@ -276,6 +297,8 @@ class Replica:
             self._complete_decodes(num_steps)
         elif scheduler.prefills:
             self._complete_mixed()
+        elif self.idle:
+            self._complete_idle()
         self.now = ends
         if batch.ends and batch.ends[0][0] <= batch.num_steps:
             for request, num_cached_tokens in batch.pop_ended():
@@ -302,6 +325,15 @@ class Replica:
         batch.last_token_time = ends
         self.num_steps = 0
 
+    def _complete_idle(self) -> None:
+        """A time in which nothing ran but loads."""
+        scheduler, cache = self.scheduler, self.kv_cache
+        self.idle = False
+        self._append_run((
+            self.now, self.ends, 0.0, 0, 0, 0, 0, 0, len(scheduler.running), self._mean_waiting(),
+            cache.num_gpu_blocks - cache.num_free_blocks, 0.0, 0.0, 0, 0,
+        ))  # fmt: skip
+
     def _complete_mixed(self) -> None:
         """A step with parts of prompts."""
         scheduler, batch, cache, now, ends = self.scheduler, self.batch, self.kv_cache, self.now, self.ends
@@ -319,6 +351,8 @@ class Replica:
             if request.num_computed_tokens < request.num_dropped_tokens:
                 recomputes = True
             request.num_computed_tokens += num_new_tokens
+            if scheduler.tiers is not None:
+                scheduler.tiers.store(request, request.num_computed_tokens, ends)
             if request.num_computed_tokens == request.num_tokens:
                 computed.append(request)
         seconds = ends - now - scheduler.copy_s

@@ -27,8 +27,8 @@ class Request:
     __slots__ = (
         "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time", "index",
         "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
-        "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
-        "queued_time", "seen_time", "session",
+        "num_loading_tokens", "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
+        "queued_time", "ready_time", "seen_time", "session",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - one is made per request
@@ -67,7 +67,11 @@ class Request:
         # While it does not decode (`KVCacheManager`)
         self.num_blocks = 0  # that it has
         self.node: Node | None = None  # the last node of the prefix cache that it uses
-        self.num_hit_tokens = 0  # of its prompt, found in the prefix cache when it was first admitted
+        self.num_hit_tokens = 0  # of its prompt, found in the prefix cache, or a tier, when it was first admitted
+
+    # While it loads blocks (`KVTiers`), and only then
+    num_loading_tokens: int  # computed tokens once they are there
+    ready_time: float  # when they are, in seconds
 
     @property
     def text(self) -> Content:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "fleet", "prefix_hit_rate", "warm_up")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "fleet", "kv_offload", "prefix_hit_rate", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -134,7 +134,12 @@ class Simulation(Displayed):
     """The first `requests` of each run, which do not count; by which `method` they were found, and `why`."""
     utilisation: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(("compute", "memory", "kv")))
     prefix_hit_rate: float | None = None
-    """Share of the prompt tokens found in the prefix cache when their request was first admitted; None without one."""
+    """Share of the prompt tokens found in the prefix cache, or a KV cache tier, when their request was first admitted; None
+    without one."""
+    kv_offload: dict[str, Any] | None = None
+    """KV cache tiers: where prompt tokens came from (`prompt_tokens`: shares of `device`, each tier, `computed`), the rule by
+    which they are loaded (`load`), tokens that were computed although a tier had them (`declined_tokens`), and of each of the
+    `tiers` what it is, and of a run its loads, bytes, seconds, and the utilisation of its link. None without tiers."""
     series: dict[str, Any] = field(default_factory=dict)
     distributions: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most as long."""
@@ -197,6 +202,7 @@ class Simulation(Displayed):
             "fairness": self.fairness,
             "utilisation": self.utilisation,
             "prefix_hit_rate": self.prefix_hit_rate,
+            **({} if self.kv_offload is None else {"kv_offload": self.kv_offload}),
             "estimate_basis": self.estimate_basis,
             "steps": self.steps,
             "series": self.series,
@@ -323,6 +329,7 @@ def summarize(
         fairness=jain([one["within_slo"] if slo else one["output_tokens_per_s"] for one in classes]),
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         prefix_hit_rate=means["prefix_hit_rate"] if server.config.caches_prefixes or workload.mean_hit else None,
+        kv_offload=_offload(server, means),
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
         estimate_basis=None if server.tables.basis == "bound" else estimate_basis(server.request, typical.values()),
@@ -514,12 +521,74 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
     figures["prefix_hit_rate"] = counts.cached_tokens / counts.prompt_tokens if counts.prompt_tokens else None
+    figures |= _offload_figures(server, one, duration)
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
     figures |= {f"fleet.{name}": value for name, value in (fleet or {}).items()}
     for name in TIMES:
         latency = Latency.of(counts.times[name])
         figures |= {f"{name}_s.{key}": getattr(latency, key) for key in ("mean", *QUANTILES)}
     return figures
+
+
+_OF_TIER = (
+    "loads", "loaded_tokens", "loaded_bytes", "stored_tokens", "stored_bytes", "mean_load_s", "mean_wait_s",
+    "read_utilisation", "write_utilisation",
+)  # fmt: skip
+
+
+def _offload_figures(server: ServerConfig, one: Run, duration: float) -> dict[str, float | None]:
+    """The figures of the KV cache tiers of one run, by name."""
+    offload, counts = server.offload, one.metrics.counted
+    if offload is None:
+        return {}
+    size, prompts = offload.block_size, counts.prompt_tokens
+    found = {place: counts.loaded_tokens.get(place, 0.0) for place in range(len(offload.tiers))}
+    sources = {
+        "device": counts.cached_tokens - sum(found.values()),
+        **{tier.name: found[place] for place, tier in enumerate(offload.tiers)},
+        "computed": prompts - counts.cached_tokens,
+    }
+    figures = {f"kv_offload.prompt_tokens.{name}": tokens / prompts if prompts else None for name, tokens in sources.items()}
+    figures["kv_offload.declined_tokens"] = float(size * sum(each.num_declined for each in one.tiers))
+    for place, config in enumerate(offload.tiers):
+        tiers = list({id(each.tiers[place]): each.tiers[place] for each in one.tiers}.values())
+        loads, link_s = sum(tier.num_loads for tier in tiers), duration * len(tiers)
+        loaded, stored = sum(tier.num_blocks_loaded for tier in tiers), sum(tier.num_blocks_stored for tier in tiers)
+        values = (
+            loads, loaded * size, loaded * config.block_bytes, stored * size, stored * config.block_bytes,
+            sum(tier.load_s for tier in tiers) / loads if loads else None,
+            sum(tier.wait_s for tier in tiers) / loads if loads else None,
+            *(
+                sum(link.busy_until(one.metrics.last) for link in links) / link_s if link_s else None
+                for links in ([tier.reads for tier in tiers], [tier.writes for tier in tiers])
+            ),
+        )  # fmt: skip
+        figures |= {f"kv_offload.{config.name}.{name}": value for name, value in zip(_OF_TIER, values, strict=True)}
+    return figures
+
+
+def _offload(server: ServerConfig, means: Mapping[str, float | None]) -> dict[str, Any] | None:
+    """What became of the KV cache tiers, from the means over runs."""
+    offload = server.offload
+    if offload is None:
+        return None
+    sources = ("device", *(tier.name for tier in offload.tiers), "computed")
+    return {
+        "load": "always" if offload.always else "cheaper",
+        "prompt_tokens": {name: means[f"kv_offload.prompt_tokens.{name}"] for name in sources},
+        "declined_tokens": means["kv_offload.declined_tokens"],
+        "tiers": [
+            {
+                "name": tier.name, "shared": tier.shared, "capacity_bytes": tier.num_blocks * tier.block_bytes,
+                "capacity_tokens": tier.num_blocks * offload.block_size,
+                "read_bandwidth": tier.block_bytes / tier.read.block, "write_bandwidth": tier.block_bytes / tier.write.block,
+                "latency_s": tier.latency + tier.read.setup,
+                "hit_rate": means[f"kv_offload.prompt_tokens.{tier.name}"],
+                **{name: means[f"kv_offload.{tier.name}.{name}"] for name in _OF_TIER},
+            }
+            for tier in offload.tiers
+        ],
+    }  # fmt: skip
 
 
 def _mean(values: list[float | None]) -> float | None:
@@ -537,8 +606,10 @@ def is_saturated(workload: Workload, one: Run) -> bool:
 
 
 def _files(workload: Workload, server: ServerConfig) -> Iterator[tuple[Input, ...]]:
-    """Files of the workload and of the fleet."""
+    """Files of the workload, of the fleet and of the KV cache tiers."""
     yield from (one.inputs for one in workload.classes)
+    if server.offload is not None:
+        yield server.offload.inputs
     settings = () if server.fleet is None else (server.fleet.autoscale, server.fleet.failures)
     for one in (workload.profile, *settings):
         if one is not None and one.source is not None:

@@ -121,7 +121,7 @@ def _prefix_aware(replicas: Sequence[AnyReplica]) -> Route:
         loads = [replica.num_unfinished for replica in replicas]
         most, fewest = max(loads), min(loads)
         if request.content is not None and not (most - fewest > _UNBALANCED[0] and most > _UNBALANCED[1] * fewest):
-            cached = [replica.cached_tokens(request) for replica in replicas]
+            cached = [replica.cached_tokens(request, time) for replica in replicas]
             if max(cached) > MIN_MATCH * request.num_prompt_tokens:
                 # of those with as much of it the one with the fewest requests
                 return replicas[max(range(len(replicas)), key=lambda index: (cached[index], -loads[index]))]
@@ -186,6 +186,37 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route
             route(request, request.arrival_time).accept(request, request.arrival_time)
     for replica in replicas:
         replica.advance(math.inf)
+
+
+class _Arrivals:
+    """Requests that arrive whatever becomes of others, as a `Source`."""
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._requests = iter(requests)
+        self._next = next(self._requests, None)
+
+    def next_time(self) -> float:
+        """Return when the next request arrives, in seconds."""
+        return math.inf if self._next is None else self._next.arrival_time
+
+    def pop(self) -> Request | None:
+        """Return the next request."""
+        request, self._next = self._next, next(self._requests, None)
+        return request
+
+    def ended(self, request: Request, time: float) -> None:
+        """Nothing follows from an end."""
+
+
+def ordered_loop(
+    requests: Iterable[Request], replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog
+) -> None:
+    """As `open_loop`, with the events of all replicas in the order of time: for replicas that have something in common.
+
+    Raises:
+        NoProgressError: requests wait, and none of them can ever run.
+    """
+    dependent_loop(_Arrivals(requests), replicas, route, refuse, log)
 
 
 def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog) -> None:

@@ -16,13 +16,14 @@ from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetRecord
+from roofline.serving.simulation.kv_tiers import KVTiers, Tier
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, Source, dependent_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, Source, dependent_loop, open_loop, ordered_loop
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
@@ -54,6 +55,8 @@ class Run:
     """Whether the user ended it."""
     fleet: FleetRecord | None = None
     """What happened to a fleet that changes; None of one that does not."""
+    tiers: tuple[KVTiers, ...] = ()
+    """KV cache tiers of each replica."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,10 @@ def run(
             observers.progress(log.num_ended, expected)
 
     log = StepLog(read)
-    router, rng_seed, make = ROUTERS[server.router], tuple(seed), _maker(server, log, trace)
+    router, rng_seed = ROUTERS[server.router], tuple(seed)
+    tiers = _tiers(server)
+    result.tiers = tuple(tiers)
+    make = _maker(server, log, trace, tiers)
     fleet = None if server.fleet is None else Fleet(server.fleet, make, router.route, log, rng_seed)
     replicas = [] if fleet is not None else [make(index) for index in range(server.replicas)]
     refuse = _gate(server, result, log, trace)
@@ -116,6 +122,8 @@ def run(
                 fleet.serve(_source(workload, rng_seed), refuse, dependent=workload.dependent)
             elif workload.dependent:
                 dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, log)
+            elif server.offload is not None and server.offload.shares:
+                ordered_loop(workload.open_requests(rng_seed), replicas, route, refuse, log)
             else:
                 open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
             read(log)
@@ -133,14 +141,14 @@ def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
     return workload.dependent_requests(seed) if workload.dependent else Arrivals(workload.open_requests(seed))
 
 
-def _maker(server: ServerConfig, log: StepLog, trace: Trace | None) -> Callable[[int], AnyReplica]:
+def _maker(server: ServerConfig, log: StepLog, trace: Trace | None, tiers: Sequence[KVTiers]) -> Callable[[int], AnyReplica]:
     """A function that makes the replica with a number."""
     num_ranks, router = server.tables.ranks, ROUTERS[server.router]
 
     def make_rank(index: int) -> Replica:
         rank = Replica(
             server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise,
+            stepwise=server.stepwise, tiers=tiers[index] if tiers else None,
         )  # fmt: skip
         if trace is not None:
             rank.scheduler.watch = trace.watch(rank)
@@ -153,6 +161,22 @@ def _maker(server: ServerConfig, log: StepLog, trace: Trace | None) -> Callable[
         return RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance)
 
     return make
+
+
+def _tiers(server: ServerConfig) -> list[KVTiers]:
+    """The KV cache tiers of each replica, none where there are none; shared ones are the same for all."""
+    offload = server.offload
+    if offload is None:
+        return []
+    size = offload.block_size
+    shared = {tier.name: Tier(tier, size) for tier in offload.tiers if tier.shared}
+    return [
+        KVTiers(
+            [shared.get(tier.name) or Tier(tier, size) for tier in offload.tiers],
+            server.tables, server.config.max_num_batched_tokens, size, always=offload.always,
+        )
+        for _ in range(server.replicas)
+    ]  # fmt: skip
 
 
 def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:

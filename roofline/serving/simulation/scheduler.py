@@ -1,7 +1,7 @@
 """The scheduler of a replica: which requests run, and which tokens each computes in the next step.
 
 Requests move from `waiting` to `running` (with their prompt to compute, then decoding) and out; a preempted request goes back
-to `waiting`, or to `swapped` with its cache on the host. How a step is formed is a `SchedulingPolicy` (`schedulers.py`).
+to `waiting`, or to `swapped` with its cache on the host. A running request may be `loading` blocks from KV cache tiers first. How a step is formed is a `SchedulingPolicy` (`schedulers.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from roofline.errors import RooflineError
 from roofline.serving.simulation.decode_batch import DecodeBatch
 from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
+from roofline.serving.simulation.kv_tiers import KVTiers, LoadPlan
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.step_log import StepLog
@@ -100,6 +101,8 @@ class SchedulingPolicy:
         chunked_prefill: a prompt may be computed in several steps.
         reserves_output: a request has all blocks of its last step from the first, so that none is ever preempted.
         static_batching: no request is admitted before all running ones have ended; blocks and slots are kept until then.
+        loads_prefixes: `schedule` goes on with the prompts in `prefilling`, so that a prefix can be loaded from KV cache tiers while
+            others run.
         async_scheduling: a step is formed while the one before runs, without knowing which requests arrived, and which blocks
             and slots became free, since that one began.
         watermark: share of the blocks that stays free when a request is admitted.
@@ -117,6 +120,7 @@ class SchedulingPolicy:
     chunked_prefill: bool = False
     reserves_output: bool = False
     static_batching: bool = False
+    loads_prefixes: bool = False
     async_scheduling: bool = False
     watermark: float = 0.0
     max_num_batched_tokens: int | None = None
@@ -141,10 +145,10 @@ class Scheduler:
     """
 
     __slots__ = (
-        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_admissions",
+        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "loading", "log", "max_admissions",
         "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_prompt_tokens",
-        "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "waiting",
-        "watch",
+        "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "tiers",
+        "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +168,10 @@ class Scheduler:
         """Running requests whose prompt is not computed whole."""
         self.swapped: deque[Request] = deque()
         self.num_swapped_tokens = 0
+        self.tiers: KVTiers | None = None
+        """Tiers of the KV cache beside the device's."""
+        self.loading: list[Request] = []
+        """Running requests that wait for blocks from those tiers."""
         self.num_prompt_tokens = 0
         """Of the requests that have not ended."""
         self.watch: Watch | None = None
@@ -211,11 +219,13 @@ class Scheduler:
             self.free_pending()  # nothing runs: it waits for the last step
             self.known_until = math.inf
             self._form()
-        if not self.prefills and not self.batch.num_sequences:
+        if not self.prefills and not self.batch.num_sequences and not self.loading:
             raise self._no_progress()
 
     def _form(self) -> None:
         self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
+        if self.loading:
+            self._end_loads()
         self.policy.schedule(self)
 
     def _look_ahead(self) -> None:
@@ -299,7 +309,18 @@ class Scheduler:
                 num_new_tokens = self._first_chunk(request, token_budget, begun=False)
             if num_new_tokens is None:
                 return
-            num_blocks = policy.blocks_to_admit(self, request, num_new_tokens)
+            if self.tiers is not None and (plan := self._plan_load(request)) is not None:
+                num_loaded = plan.until * cache.block_size - request.num_computed_tokens
+                num_blocks = policy.blocks_to_admit(self, request, num_loaded or num_new_tokens)
+                if num_blocks > free:
+                    return
+                self.tiers.num_declined += plan.num_declined
+                if num_loaded:
+                    waiting.popleft()
+                    self._begin_load(request, plan, num_blocks)
+                    continue
+            else:
+                num_blocks = policy.blocks_to_admit(self, request, num_new_tokens)
             if num_blocks > free:
                 return
             waiting.popleft()
@@ -324,6 +345,44 @@ class Scheduler:
             return token_budget if token_budget > 0 else None
         return None if begun else num_new_tokens
 
+    # Blocks from KV cache tiers
+
+    def _plan_load(self, request: Request) -> LoadPlan | None:
+        """What a request that could be admitted should load; None where no tier has anything that the device has not."""
+        if self.tiers is None or (request.content is None and not request.num_preemptions):
+            return None
+        return self.tiers.plan(request, self.now, self.loading)
+
+    def _begin_load(self, request: Request, plan: LoadPlan, num_blocks: int) -> None:
+        """A request begins to run by loading blocks."""
+        assert self.tiers is not None  # noqa: S101 - who has a plan has tiers
+        self.kv_cache.admit(request, num_blocks, 0)
+        self.running[request] = None
+        loads = self.tiers.begin_load(request, plan, self.now)
+        self.loading.append(request)
+        if not request.num_preemptions:
+            request.num_hit_tokens = request.num_loading_tokens
+            for place, num_tokens, _, _ in loads:
+                self.log.loads.extend((request.index, place, num_tokens))
+        if self.watch:
+            self.watch(("loading", self.now, request.index))
+            for place, num_tokens, begins, ends in loads:
+                self.watch(("load", begins, ends, request.index, place, num_tokens))
+
+    def _end_loads(self) -> None:
+        """Go on with the prompts whose blocks are there, in the order in which they came."""
+        until = min(self.now, self.known_until)
+        loaded = sorted(
+            [request for request in self.loading if request.ready_time <= until], key=lambda one: (one.ready_time, one.index)
+        )
+        for request in loaded:
+            self.loading.remove(request)
+            request.num_computed_tokens = request.num_loading_tokens
+            self.kv_cache.register(request, request.num_computed_tokens)
+            self.prefilling.append(request)
+            if self.watch:
+                self.watch(("admit", self.now, request.index))
+
     # Requests that change state
 
     def preempt(self, request: Request) -> None:
@@ -334,7 +393,7 @@ class Scheduler:
         request.num_preemptions += 1
         self.log.num_preemptions += 1
         if request.final_step < 0:
-            self.prefilling.remove(request)
+            (self.loading if request in self.loading else self.prefilling).remove(request)
             self.prefills = [part for part in self.prefills if part[0] is not request]
             self._drop(request, request.num_blocks)
             return
@@ -349,6 +408,8 @@ class Scheduler:
             num_blocks = cache.blocks_of(num_cached_tokens + 1 if self.decodes_allocated else num_cached_tokens)
         request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
         request.num_computed_tokens = num_cached_tokens
+        if self.tiers is not None:
+            self.tiers.store(request, num_cached_tokens, self.now)
         if not self.preemption.swaps(num_cached_tokens, self.num_swapped_tokens, request.num_prefix_tokens):
             self._drop(request, num_blocks)
             return
@@ -419,6 +480,8 @@ class Scheduler:
         del self.running[request]
         self.num_prompt_tokens -= request.num_prompt_tokens
         cache = self.kv_cache
+        if self.tiers is not None:
+            self.tiers.store(request, request.max_cached_tokens, time)
         if self.policy.async_scheduling:
             cache.free_later(request, num_blocks, request.max_cached_tokens)
             self.num_leaving += 1
@@ -465,7 +528,7 @@ class Scheduler:
         else:
             now = 1 if self.decodes or not self.prefills else 0  # the token of the step that is planned
             taken = sum([cache.blocks_of(request.cache_offset + batch.num_steps + now) for request in decoding])
-            taken += sum([request.num_blocks for request in self.prefilling]) + cache.num_pending_blocks
+            taken += sum([request.num_blocks for request in (*self.prefilling, *self.loading)]) + cache.num_pending_blocks
         if cache.prefixes is not None:
             taken -= cache.prefixes.num_shared
         sums = (batch.num_sequences, batch.num_cached_tokens, cache.num_taken_blocks)

@@ -57,6 +57,8 @@ def _prompts_first_in_chunks(scheduler: Scheduler) -> None:
     token_budget = scheduler.max_num_batched_tokens
     for request in list(scheduler.prefilling):
         num_new_tokens = min(request.num_tokens - request.num_computed_tokens, token_budget)
+        if request not in scheduler.running:
+            continue
         if num_new_tokens <= 0 or not scheduler.allocate_chunk(request, num_new_tokens):
             break
         scheduler.prefills.append((request, num_new_tokens))
@@ -143,6 +145,7 @@ VLLM_V1 = SchedulingPolicy(
     # `scheduler_reserve_full_isl`, the default since 0.19; before, the first chunk had to fit
     full_prompt_must_fit=True,
     chunked_prefill=True,
+    loads_prefixes=True,
     source="vLLM 0.19, vllm/v1/core/sched/scheduler.py (Scheduler.schedule)",
 )
 
@@ -181,6 +184,7 @@ SARATHI = SchedulingPolicy(
     blocks_to_admit=_blocks_of_prompt,
     preemption_candidate=_last_arrived,
     chunked_prefill=True,
+    loads_prefixes=True,
     watermark=0.01,
     max_num_batched_tokens=512,
     source="Agrawal et al. 2024, arXiv:2403.02310, algorithm 3",
@@ -194,6 +198,7 @@ ORCA = SchedulingPolicy(
     blocks_to_admit=_blocks_of_last_step,
     preemption_candidate=_last_admitted,
     reserves_output=True,
+    loads_prefixes=True,
     source="Yu et al. 2022 (Orca), OSDI, algorithm 1",
 )
 
@@ -213,6 +218,7 @@ SGLANG = SchedulingPolicy(
     preemption_candidate=_last_admitted,
     full_prompt_must_fit=True,
     chunked_prefill=True,
+    loads_prefixes=True,
     async_scheduling=True,
     source="SGLang 0.5, managers/scheduler.py (get_next_batch_to_run, event_loop_overlap), managers/schedule_policy.py",
 )

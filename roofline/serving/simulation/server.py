@@ -15,6 +15,7 @@ from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
 from roofline.serving.simulation.failures import parse_failures
 from roofline.serving.simulation.fleet import FleetConfig
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.router import ROUTERS
 from roofline.serving.simulation.scheduler import SchedulingPolicy
@@ -53,6 +54,7 @@ class ServerConfig:
         stepwise: form every step on its own.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
         fleet: how the replicas change; None: they do not.
+        offload: tiers of the KV cache beside the device's; None: none.
     """
 
     request: ResolvedRequest
@@ -66,6 +68,7 @@ class ServerConfig:
     stepwise: bool = False
     attention_dp_balance: bool = False
     fleet: FleetConfig | None = None
+    offload: OffloadConfig | None = None
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
@@ -97,7 +100,7 @@ def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False, autoscale: Any = None, failures: Any = None,
+    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -117,6 +120,7 @@ def resolve_server(
         shares: whether prompts have something in common.
         autoscale: settings of `parse_autoscale`; None: the number of replicas is fixed.
         failures: settings of `parse_failures`; None: no replica fails.
+        kv_offload: size of a host tier per replica, or a file of KV cache tiers; None: none.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -124,7 +128,7 @@ def resolve_server(
     """
     policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
-    caching = shares if enable_prefix_caching is None else enable_prefix_caching
+    caching = shares or kv_offload is not None if enable_prefix_caching is None else enable_prefix_caching
     config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching)
     step_basis = _basis(basis, request, notes)
     num_replicas = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
@@ -150,6 +154,18 @@ def resolve_server(
         notes.append(Assumption("router", dealt, "default", "requests are dealt to the replicas in turn"))
     notes.append(_prefix_caching(enable_prefix_caching, config, shares=shares))
     longest = max_model_len(request)
+    offload = None
+    if kv_offload is not None:
+        if fleet is not None:
+            given = "--autoscale" if fleet.autoscale is not None else "--failures"
+            raise InputError(
+                f"--kv-offload and {given}: what becomes of a tier when its replica ends is not modelled; leave one out"
+            )
+        if preemption not in (None, "recompute"):
+            msg = "a preempted request finds its blocks in the tiers, where loading them is faster than computing them"
+            raise InputError(f"--preemption {preemption} and --kv-offload: {msg}; leave one of them out")
+        offload = resolve_offload(kv_offload, request, config, policy, host_options or HostCopyOptions(), notes)
+        host_options = None
     return ServerConfig(
         request=request,
         scheduler=policy,
@@ -163,6 +179,7 @@ def resolve_server(
         stepwise=stepwise,
         attention_dp_balance=attention_dp_balance,
         fleet=fleet,
+        offload=offload,
     )
 
 

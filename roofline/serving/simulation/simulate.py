@@ -74,6 +74,7 @@ def simulate(
     coalesced: bool = False,
     gpus_per_link: int | str | None = None,
     host_memory: float | str | None = None,
+    kv_offload: str | PathLike[str] | float | None = None,
     basis: Literal["estimate", "bound"] | None = None,
     seed: int | str | None = None,
     replications: int | str | None = None,
@@ -128,6 +129,8 @@ def simulate(
         coalesced: blocks are gathered and cross in one call each way, not in one per block, layer and tensor.
         gpus_per_link: devices behind one link to the host; those of a replica copy at the same time.
         host_memory: bytes for the preempted sequences of a replica; default: its share of the node's.
+        kv_offload: tiers of the KV cache beside the device's: bytes of host memory per replica (or a text with a unit), by copies
+            as above, or a YAML file of tiers.
         basis: `estimate` of step times (default where kernels were measured) or `bound`.
         seed: of all that is drawn at random.
         replications: runs with other seeds, for confidence intervals.
@@ -171,6 +174,11 @@ def simulate(
             name = "prefix_hit" if one.prefix_hit else "cached_prefix"
             why = "of every prompt, found whenever it is admitted; every sequence has blocks of its own for them"
             notes.append(Assumption(f"{one.name}.{name}", value, "given", why))
+            if kv_offload is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(
+                    f"{flag} is a given share that is cached, and --kv-offload finds what is: leave one of them out"
+                )
     host_options = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
@@ -181,7 +189,7 @@ def simulate(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
             enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
-            shares=load.has_content, autoscale=autoscale, failures=failures,
+            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

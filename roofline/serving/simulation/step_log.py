@@ -24,7 +24,10 @@ GAP = ("seconds", "count")
 RECOMPUTED = ("begins", "ends", "tokens", "seconds")
 """Columns of a step with tokens that had been dropped: its times; those tokens; seconds that it takes more for them."""
 END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica", "cached")
-"""Columns of a request that has ended; `cached`: prompt tokens found in the prefix cache when it was first admitted."""
+"""Columns of a request that has ended; `cached`: prompt tokens found in the prefix cache, or a tier, when it was first
+admitted."""
+LOAD = ("index", "tier", "tokens")
+"""Columns of what a request loads when it is first admitted: its number, the place of the tier, prompt tokens."""
 
 
 class StepLog:
@@ -35,8 +38,8 @@ class StepLog:
     """
 
     __slots__ = (
-        "chunks", "dropped", "ends", "failed", "gap_ends", "gaps", "num_ended", "num_failed", "num_preemptions", "on_end",
-        "read", "recomputed", "runs", "swapped",
+        "chunks", "dropped", "ends", "failed", "gap_ends", "gaps", "loads", "num_ended", "num_failed", "num_preemptions",
+        "on_end", "read", "recomputed", "runs", "swapped",
     )  # fmt: skip
 
     def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
@@ -57,12 +60,13 @@ class StepLog:
         self.dropped: list[float] = []
         """When caches were dropped."""
         self.recomputed: list[float] = []
+        self.loads: list[float] = []
 
     def clear(self) -> None:
         """Empty all rows, in place; counts stay."""
         for row in (
             self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.failed, self.swapped, self.dropped,
-            self.recomputed,
+            self.recomputed, self.loads,
         ):  # fmt: skip
             row.clear()
 
