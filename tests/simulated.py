@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
-from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.queueing.rounds import RoundLengths
+from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.replica import Replica
@@ -208,6 +209,7 @@ class World:
     """Arrival, tokens of prompt and output, class; in a closed loop the arrival has no meaning."""
     shares: bool
     """Whether prompts have something in common."""
+    speculation: SpeculativeRounds | None = None
 
 
 def world(seed: int) -> World:
@@ -237,6 +239,13 @@ def world(seed: int) -> World:
             for index in range(num_requests)
         ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
+    if rng.random() < 0.3:
+        drafted = rng.randint(0, 5)
+        lengths = RoundLengths(drafted, rng.choice([0.0, 0.5, rng.random(), 1.0]))
+        config = replace(
+            config, speculation=SpeculativeRounds(lengths, rng.choice([0, drafted]), (seed,)),
+            max_num_batched_tokens=max(config.max_num_batched_tokens, config.max_num_seqs * (drafted + 1)),
+        )  # fmt: skip
 
     def run(stepwise: bool, watch: MakeWatch | None = None) -> Served:
         return serve(
@@ -245,4 +254,4 @@ def world(seed: int) -> World:
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
         )  # fmt: skip
 
-    return World(name, mode, run, tuple(requests), any(contents))
+    return World(name, mode, run, tuple(requests), any(contents), config.speculation)
