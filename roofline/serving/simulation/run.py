@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Self
 
@@ -44,6 +44,10 @@ class Run:
     num_refused: int = 0
     num_ended: int = 0
     num_preemptions: int = 0
+    num_rounds: int = 0
+    """Rounds of speculative decoding, of sequences that no longer decode."""
+    num_accepted_tokens: int = 0
+    """Drafted tokens that were accepted in them."""
     first_arrival: float = math.inf
     last_arrival: float = 0.0
     refusals: list[dict[str, Any]] = field(default_factory=list)
@@ -101,10 +105,13 @@ def run(
             observers.progress(log.num_ended, expected)
 
     log = StepLog(read)
-    num_ranks = server.tables.ranks
+    rng_seed = tuple(seed)
+    config, num_ranks = server.config, server.tables.ranks
+    if config.speculation is not None:
+        config = replace(config, speculation=replace(config.speculation, seed=rng_seed))
     ranks = [
         Replica(
-            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
+            server.scheduler, server.tables, config, log=log, preemption=server.preemption, index=index,
             stepwise=server.stepwise,
         )
         for index in range(server.replicas * num_ranks)
@@ -121,7 +128,6 @@ def run(
             RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance) for group in groups
         ]
     route = router.route(replicas)
-    rng_seed = tuple(seed)
     try:
         with running():
             if workload.dependent:
@@ -133,6 +139,7 @@ def run(
         result.stopped = True
         metrics.read(log)
     result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
+    result.num_rounds, result.num_accepted_tokens = log.num_rounds, log.num_accepted_tokens
     return result
 
 
@@ -159,7 +166,8 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
     # sequences of this many tokens are never refused: the last token is not cached
     config = server.config
     batches = result.metrics.batches
-    always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
+    ahead = replica.kv_cache.num_slots - 1
+    always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1 - ahead)
 
     def refuse(request: Request) -> bool:
         result.num_arrived += 1

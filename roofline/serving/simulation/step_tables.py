@@ -183,7 +183,7 @@ class StepTables:
             self._tabulate((num_sequences - 1) // _BLOCK)
         return self._round[num_sequences]
 
-    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+    def mixed(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
         """Return the seconds of a step with chunks of prompts."""
         if self.num_microbatches > 1:
             return self._mixed_round(num_sequences, num_cached_tokens, chunks)
@@ -220,9 +220,9 @@ class StepTables:
         """R, Q and H where they have an entry for each number, and F."""
         return self._rest.exact, self._own.exact, self._head, self._of_prompts
 
-    def _mixed_round(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+    def _mixed_round(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
         if not chunks:
-            return _at(self.cells(num_sequences), num_cached_tokens)
+            return at(self.cells(num_sequences), num_cached_tokens)
         num_microbatches = self.num_microbatches
         decodes = -(-num_sequences // num_microbatches)
         rest = self._rest
@@ -234,8 +234,8 @@ class StepTables:
             added.append(seconds + (self._past(new, before) if before else 0.0))
         if not num_sequences:
             return max(self._engine + max(*added, sum(added) / num_microbatches), self._slowest * sum(added))
-        whole = _at(self.cells(num_sequences), num_cached_tokens)  # first: it tabulates both
-        alone = _at(self._microbatch[num_sequences], num_cached_tokens)
+        whole = at(self.cells(num_sequences), num_cached_tokens)  # first: it tabulates both
+        alone = at(self._microbatch[num_sequences], num_cached_tokens)
         return max(alone + max(*added, sum(added) / num_microbatches), whole + self._slowest * sum(added))
 
     # Tables
@@ -376,12 +376,16 @@ def shared_tables(key: str) -> Iterator[None]:
         _key.reset(token)
 
 
-def tables_of(request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int) -> StepTables:
-    """Return the tables of a deployment: new ones, or in `shared_tables` those of an earlier run of the same."""
+def tables_of(
+    request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int,
+    make: Callable[[ResolvedRequest, Basis, int, int], StepTables] = StepTables,
+) -> StepTables:  # fmt: skip
+    """Return the tables of a deployment: new ones, which `make` makes, or in `shared_tables` those of an earlier run of the
+    same."""
     name = _key.get()
     key = (name, basis, max_model_len, max_num_seqs)
     if not name or key not in _shared:
-        tables = StepTables(request, basis, max_model_len, max_num_seqs)
+        tables = make(request, basis, max_model_len, max_num_seqs)
         if not name:
             return tables
         _shared[key] = tables
@@ -391,7 +395,8 @@ def tables_of(request: ResolvedRequest, basis: Basis, max_model_len: int, max_nu
     return _shared[key]
 
 
-def _at(pieces: Sequence[Cell], num_cached_tokens: int) -> float:
+def at(pieces: Sequence[Cell], num_cached_tokens: float) -> float:
+    """Return the seconds of a step at some cached tokens, from its pieces."""
     for below, base, slope in pieces:
         if num_cached_tokens < below:
             return base + slope * num_cached_tokens

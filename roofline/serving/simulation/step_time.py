@@ -41,10 +41,10 @@ class StepTime(Protocol):
     """Seconds of the steps of one replica. Both methods are called at every event: they have to be fast."""
 
     def cells(self, num_sequences: int) -> Sequence[Cell]:
-        """Return the seconds of a step that decodes one token of each sequence, as pieces that are affine in the tokens that
+        """Return the seconds of a step that decodes each sequence, as pieces that are affine in the tokens that
         all of them have cached together, ascending; the last holds up to infinity."""
 
-    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+    def mixed(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
         """Return the seconds of a step with chunks of prompts (maybe none).
 
         Args:
