@@ -19,7 +19,7 @@ from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.predict.drafts import resolve
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import PhaseName, ResolvedRequest, Workload
-from roofline.predict.speculation import SpeculativeMemory
+from roofline.predict.speculation import Speculation, SpeculativeMemory
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
@@ -213,14 +213,14 @@ def _option(
     load = query.load
     ranks = int(fixed.get("data_parallel_size") or 1)
     try:
-        request, speculation = resolve(query.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
+        request, speculation = resolve_replica(
+            query.model, hardware, {**fixed, "batch": ranks, "input_len": 1, "phase": "decode"}
+        )
     except RooflineError as error:
         return RejectedLayout(hardware, precision, layout, str(error), error=error)
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
     wanted = int(fixed.get("max_model_len") or min(load.longest, query.model.max_position_embeddings))
     budgets = [request.memory.max_num_batched_tokens] if fixed.get("max_num_batched_tokens") else list(BUDGETS)
-    if speculation is not None and not speculation.options.tokens:
-        speculation = None  # no drafts: the model alone
     step_tokens = 1 if speculation is None else 1 + speculation.options.tokens
     held = [
         (budget, min(slots, budget // step_tokens)) for budget in budgets
@@ -254,6 +254,18 @@ def _option(
         why += "node with its network"
         return RejectedLayout(hardware, precision, layout, why, fits=True)
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
+
+
+def resolve_replica(
+    model: Model, hardware: Hardware, options: dict[str, Any]
+) -> tuple[ResolvedRequest, Speculation | None]:
+    """Return a deployment with its speculative decoding; None where no tokens are drafted.
+
+    Raises:
+        RooflineError: options that are wrong for the model or the hardware.
+    """
+    request, speculation = resolve(model, hardware, **options)
+    return request, speculation if speculation is not None and speculation.options.tokens else None
 
 
 def with_chosen(sized: SizedReplica) -> SizedReplica:

@@ -20,6 +20,7 @@ from roofline.serving.simulation.server import kv_cache_blocks
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.speculative_tables import SpeculativeTables
 from roofline.serving.simulation.step_log import RUN
+from roofline.serving.simulation.step_tables import StepTables
 from roofline.specs.workload import Segment
 
 A, B = 0, 1
@@ -278,3 +279,42 @@ def test_what_is_refused(options: dict[str, Any], message: str) -> None:
     hardware = given.pop("hardware", "h100-sxm")
     with pytest.raises(InputError, match=message):
         simulate("llama-3.1-8b", hardware, rate=1, input_len=100, output_len=10, requests=5, **given)
+
+
+# As published, in shape
+
+
+def test_speculation_hurts_at_high_load() -> None:
+    """It reduces latency at low rates, and increases it at high rates, or where few drafts are accepted.
+
+    Source: SmartSpec (now TurboSpec), arXiv:2406.14066, abstract and figure 1.
+    """
+
+    def latency(rate: float, **drafted: Any) -> float:
+        lengths: dict[str, Any] = {"input_len": 300, "output_len": 300, "requests": 500}
+        return simulate("llama-3.1-8b", "h100-sxm", rate=rate, **lengths, **drafted).e2e_s.mean or math.inf
+
+    assert latency(1, **DRAFT) < 0.8 * latency(1)
+    assert latency(45, **DRAFT) > 1.1 * latency(45)
+    assert latency(1, **{**DRAFT, "acceptance": 0.1}) > 1.1 * latency(1)
+
+
+def test_long_contexts_pay_again_at_large_batches() -> None:
+    """At a batch of 256 drafts pay for long sequences, not for short ones; at a batch of 1 for both.
+
+    Verification is compute-bound at a large batch, until reading the caches, which K + 1 tokens share, is most of a step.
+    Source: MagicDec, arXiv:2408.11049, section 3 and figure 1: Llama 3.1 8B on 8 A100, batches of 32 to 256.
+    """
+    options: dict[str, Any] = {"tensor_parallel_size": 8, "batch": 1, "input_len": 1, "context": 1}
+    request, speculation = resolve("llama-3.1-8b", "dgx-a100", **options, **{**DRAFT, "num_speculative_tokens": 3})
+    assert speculation is not None
+    tables = SpeculativeTables(request, "estimate", 131_072, 256, speculation=speculation)
+    plain = StepTables(request, "estimate", 131_072, 256)
+
+    def speedup(batch: int, context: int) -> float:
+        cached = batch * context
+        return plain.mixed(batch, cached, ()) * speculation.tokens / tables.mixed(batch, cached, ())
+
+    assert speedup(256, 100) < 1 < speedup(256, 32_000)
+    assert speedup(256, 32_000) > speedup(256, 4000) > speedup(256, 100)
+    assert min(speedup(1, 100), speedup(1, 32_000)) > 1
