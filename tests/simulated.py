@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
+from roofline.serving.queueing.rounds import RoundLengths
 from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
 from roofline.serving.simulation.failures import FailureConfig
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetConfig, FleetRecord
-from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier, TierConfig, Transfer
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
@@ -243,6 +244,7 @@ class World:
     shares: bool
     """Whether prompts have something in common."""
     tiers: tuple[TierConfig, ...] = ()
+    speculation: SpeculativeRounds | None = None
 
 
 def world(seed: int, *, tiered: bool = False) -> World:
@@ -275,6 +277,13 @@ def world(seed: int, *, tiered: bool = False) -> World:
         ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
     tiers, always = _tiers(rng) if tiered else (), rng.random() < 0.3
+    if rng.random() < 0.3:
+        drafted = rng.randint(0, 5)
+        lengths = RoundLengths(drafted, rng.choice([0.0, 0.5, rng.random(), 1.0]))
+        config = replace(
+            config, speculation=SpeculativeRounds(lengths, rng.choice([0, drafted]), (seed,)),
+            max_num_batched_tokens=max(config.max_num_batched_tokens, config.max_num_seqs * (drafted + 1)),
+        )  # fmt: skip
 
     def run(stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None) -> Served:
         return serve(
@@ -285,7 +294,7 @@ def world(seed: int, *, tiered: bool = False) -> World:
             tiers=tiers, always=always,
         )  # fmt: skip
 
-    return World(name, mode, run, tuple(requests), any(contents), tiers)
+    return World(name, mode, run, tuple(requests), any(contents), tiers, config.speculation)
 
 
 def scaled(policy: str = "waiting", **settings: Any) -> AutoscaleConfig:

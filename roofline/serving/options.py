@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, TypedDict
 
-from roofline.predict.options import OPTIONS, Count, DeploymentOptions, Flag, Number, Option, Quantity, Text, entries
+from roofline.predict.options import OPTIONS, Count, Flag, LimitsOptions, Number, Option, Quantity, Text, entries
 
 
 def _text(help: str, metavar: str, default: str = "", *, common: bool = False, aliases: tuple[str, ...] = ()) -> Option:
@@ -114,7 +114,7 @@ class LimitOptions(TypedDict, total=False):
     pue: Annotated[Number, _text("Power usage effectiveness: ratio of facility power to IT power.", "FACTOR", "1")]
 
 
-class PlanOptions(RequestClassOptions, ObjectiveOptions, DeploymentOptions, total=False):
+class PlanOptions(RequestClassOptions, ObjectiveOptions, LimitsOptions, total=False):
     """All options of `plan` but its own."""
 
 

@@ -76,7 +76,12 @@ def test_nothing_is_lost(one: World, stepwise: bool) -> None:
         batch, scheduler, cache = replica.batch, replica.scheduler, replica.kv_cache
         assert (batch.num_sequences, batch.num_cached_tokens, batch.num_stalled, scheduler.num_swapped_tokens) == (0, 0, 0, 0)
         assert cache.num_retained_blocks == 0
-        assert not any(cache.growth)
+        growth = cache.growth
+        later = (
+            {step: num for step, num in growth.items() if step >= batch.num_steps} if isinstance(growth, Counter) else growth
+        )
+        assert not any(later.values() if isinstance(later, dict) else later)
+        assert batch.tokens_per_step == 0
     for index in range(len(served.replicas)):
         steps = served.of("decode", "mixed", replica=index)
         assert all(begins < ends for _, begins, ends, *_ in steps)
@@ -112,10 +117,14 @@ def test_every_token_is_computed(one: World) -> None:
         else:
             assert computed[request] == prompt - cached[request]
     rows = [dict(zip(RUN, served.log.runs[at : at + len(RUN)], strict=True)) for at in range(0, len(served.log.runs), len(RUN))]
-    decoded = sum(row["steps"] * row["sequences"] for row in rows)
+    decoded = sum(row["steps"] * row["tokens"] for row in rows)
     answers = [answer for request, (_, _, answer, _) in enumerate(one.requests) if request not in refused]
     tokens = decoded + sum(row["prompts"] for row in rows)
-    assert tokens == sum(answers)
+    if one.speculation is None:
+        assert tokens == sum(answers)
+    else:  # what a preempted sequence has of its next token is lost; what a round gives is rounded to a millionth
+        lost = sum(event[0] in ("preempt", "swap") for _, event in served.events)
+        assert -0.01 <= tokens - sum(answers) <= lost
 
 
 @settings(max_examples=150, deadline=None)
@@ -142,7 +151,10 @@ def test_who_is_refused_could_never_run(one: World) -> None:
     served = one.run(False)
     replica = served.replicas[0]
     for request, (_, prompt, answer, _) in enumerate(one.requests):
-        needs = replica.kv_cache.blocks_of(prompt + answer - 1)
+        ahead = 0  # slots of drafted tokens
+        if one.speculation is not None and answer > 1:
+            ahead = one.speculation.lengths.num_speculative_tokens + one.speculation.num_lookahead_tokens
+        needs = replica.kv_cache.blocks_of(prompt + answer - 1 + ahead)
         assert (request in served.refused) == (needs > replica.kv_cache.num_gpu_blocks)
 
 

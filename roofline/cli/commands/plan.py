@@ -19,7 +19,7 @@ from roofline.cli.tables import (
 )  # fmt: skip
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.predict.options import ALIASES, DEPLOYMENT
+from roofline.predict.options import ALIASES, DEPLOYMENT, SPECULATION
 from roofline.serving.options import PLAN
 from roofline.text import Answer, Table, clean, markdown_cell
 
@@ -44,7 +44,14 @@ def register(app: typer.Typer) -> None:
         *(changed(name, default=_SEARCHED) for name in ("max_num_seqs", "max_num_batched_tokens")),
     )
     app.command(name="plan")(
-        takes(DEPLOYMENT, first=PLAN.values(), without=without, changed=searched, figures=FIGURES, formats=[".html"])(plan)
+        takes(
+            (*DEPLOYMENT, SPECULATION),
+            first=PLAN.values(),
+            without=without,
+            changed=searched,
+            figures=FIGURES,
+            formats=[".html"],
+        )(plan)
     )
 
 

@@ -90,6 +90,8 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
         lines.append(("Steps", _step_times(result, result.estimate_basis)))
     elif result.steps:
         lines.append(("Steps", "Step times are roofline bounds, not estimates."))
+    if result.speculative is not None:
+        lines.append(("Speculation", _speculation(result.speculative)))
     if counts.preemptions:
         counted = f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
         lines.append(("Preemptions", f"{counted} ({result.server['preemption']}): {_costs(result.preemption)}."))
@@ -101,6 +103,19 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
         refused = f"{plural(counts.refused, 'request')} refused, such as request {first['request']}"
         lines.append(("Refused", f"{refused}: {first['why']}."))
     return lines
+
+
+def _speculation(drafted: Mapping[str, Any]) -> str:
+    """How many drafted tokens were accepted."""
+    length = drafted["mean_acceptance_length"]
+    if length is None:
+        return "No round of drafts was run."
+    per_round = plural(drafted["num_speculative_tokens"], "draft token")
+    share = percent(drafted["accepted_share"], digits=2)
+    return (
+        f"{per_round} per round from {drafted['draft']}, {share} of them accepted: mean acceptance length {number(length, 3)}. "
+        "The tokens of a round arrive together: ITL is the time between rounds."
+    )
 
 
 def workload(result: Simulation) -> list[str]:
@@ -329,7 +344,8 @@ def confidence_table(result: Simulation) -> Table | None:
 def _step_times(result: Simulation, basis: str) -> str:
     """Typical step times with their intervals, and what they rest on."""
     texts: list[str] = []
-    for name, what in (("prefill", "a prefill step of one prompt of mean length"), ("decode", "an average decode step")):
+    decode = "an average decode step" if result.speculative is None else "an average round of drafting and verification"
+    for name, what in (("prefill", "a prefill step of one prompt of mean length"), ("decode", decode)):
         time = result.steps[name]["time_s"]
         label = "" if texts else "80 % interval "
         interval = f" ({label}{about_range(time['low'], time['high'])})" if basis != "given" else ""

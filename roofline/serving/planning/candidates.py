@@ -19,6 +19,7 @@ from roofline.predict.engine_command import (
     vllm_command,
 )
 from roofline.predict.request import ResolvedRequest
+from roofline.predict.speculation import Speculation
 from roofline.registry import Registry
 from roofline.serving.planning.load import Load, Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
@@ -43,12 +44,14 @@ class ReplicaLaunch:
         longest: tokens of the longest sequence.
         pool: prefill or decode, if the two are disaggregated.
         prefix_caching: whether prompts share prefixes.
+        speculation: the model with its draft; None: no tokens are drafted.
     """
 
     request: ResolvedRequest
     longest: int
     pool: str | None = None
     prefix_caching: bool = False
+    speculation: Speculation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,26 @@ def _vllm_flags(start: ReplicaLaunch) -> list[str]:
     if start.pool is not None:
         role = {"kv_connector": "NixlConnector", "kv_role": _VLLM_KV_ROLES[start.pool]}
         words += ["--kv-transfer-config", json.dumps(role)]
+    if start.speculation is not None:
+        words += ["--speculative-config", json.dumps(_speculative_config(start.speculation))]
     return words
 
 
+def _speculative_config(speculation: Speculation) -> dict[str, Any]:
+    """VLLM's `--speculative-config`: https://docs.vllm.ai/en/latest/features/speculative_decoding/."""
+    options, draft = speculation.options, speculation.draft.request
+    config: dict[str, Any] = {"method": options.method, "num_speculative_tokens": options.tokens}
+    if options.model is not None and draft is not None:
+        config["model"] = draft.model.hf_id or draft.model.name
+        if options.draft_tensor_parallel_size is not None:
+            config["draft_tensor_parallel_size"] = options.draft_tensor_parallel_size
+    return config
+
+
 def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
-    """SGLang's server, as far as its options mean the same."""
+    """SGLang's server, as far as its options mean the same: not those of drafts."""
+    if start.speculation is not None:
+        return None
     words = list(sglang_command(start.request, start.longest))
     if words and start.pool is not None:
         words += ["--disaggregation-mode", start.pool]
@@ -97,7 +115,9 @@ def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
 
 
 def _trtllm_flags(start: ReplicaLaunch) -> list[str] | None:
-    """TensorRT-LLM's server; a pool needs its orchestrator beside it (`trtllm-serve disaggregated`)."""
+    """TensorRT-LLM's server; a pool needs its orchestrator beside it (`trtllm-serve disaggregated`). None with drafts."""
+    if start.speculation is not None:
+        return None
     return list(trtllm_command(start.request, start.longest)) or None
 
 
@@ -382,7 +402,9 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
     batch = sized.slots * request.deployment.data_parallel_size
     full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
     pool = None if size.role == "both" else size.role
-    start = ReplicaLaunch(request=full, longest=size.option.longest, pool=pool, prefix_caching=hits)
+    start = ReplicaLaunch(
+        request=full, longest=size.option.longest, pool=pool, prefix_caching=hits, speculation=sized.replica.speculation
+    )
     # the engine that was asked for first, whose options the search is of
     engines = sorted(ENGINES.values(), key=lambda engine: engine.name != request.engine.name)
     lines = {engine.label(request): flags for engine in engines if (flags := engine.flags(start)) is not None}
@@ -405,6 +427,8 @@ def _deployment(size: PoolSize) -> dict[str, Any]:
     """A deployment as keys of the JSON output, with the batch limit that memory allows at mean lengths."""
     request, chosen = size.sized.replica.request, size.sized.replica.request.deployment
     published = request.model.quantization
+    speculation = size.sized.replica.speculation
+    drafted = {} if speculation is None else {"speculative": _speculative(speculation)}
     return {
         "checkpoint": request.model.hf_id or request.model.name,
         "weight_dtype": request.precision.dtypes("linear").weight.name,
@@ -423,7 +447,16 @@ def _deployment(size: PoolSize) -> dict[str, Any]:
         "block_size": request.memory.block_size,
         "engine": f"{request.engine.name}@{request.engine.version}",
         "backend": chosen.backend,
+        **drafted,
     }
+
+
+def _speculative(speculation: Speculation) -> dict[str, Any]:
+    options = speculation.options
+    return {
+        "method": options.method, "draft": speculation.draft.name, "num_speculative_tokens": options.tokens,
+        "acceptance": options.acceptance, "tokens_per_round": speculation.tokens,
+    }  # fmt: skip
 
 
 def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[str]:
@@ -447,6 +480,12 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
     longest = load.beyond if load.beyond is not None else load.longest
     if longest > option.longest:
         yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"
+    if (speculation := draft.pools[-1].sized.replica.speculation) is not None:
+        options = speculation.options
+        yield (
+            f"{options.tokens} tokens are drafted per round ({speculation.draft.name}), each accepted with the given probability "
+            f"of {options.acceptance:g}: {speculation.tokens:.3g} tokens per round"
+        )
     if len(draft.pools) == 2:
         link = cache_link(option.hardware)
         assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link

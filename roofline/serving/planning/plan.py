@@ -18,7 +18,7 @@ from roofline.files import is_folder
 from roofline.formatting import percent
 from roofline.numeric import pareto_front
 from roofline.predict.analyze import estimate_notes
-from roofline.predict.options import ALIASES, DEPLOYMENT, keywords
+from roofline.predict.options import ALIASES, DEPLOYMENT, SPECULATION, keywords
 from roofline.predict.request import COUNTS, ResolvedRequest
 from roofline.serving.options import PLAN, ObjectiveOptions, PlanOptions, RequestClassOptions
 from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order, typical_steps
@@ -107,7 +107,7 @@ _CHOSEN = ("batch", "input_len", "context", "max_num_seqs", "max_num_batched_tok
 """Assumptions that a plan replaces by its own choices and the traffic."""
 
 
-@keywords(*DEPLOYMENT, first=(PLAN[name] for name in TRAFFIC))
+@keywords(*DEPLOYMENT, SPECULATION, first=(PLAN[name] for name in TRAFFIC))
 def plan(
     model: str | PathLike[str] | Model,
     *,
@@ -148,7 +148,8 @@ def plan(
         attention_dp_balance: prompts are held until every data-parallel rank can start one, for at most 50 steps.
         fp8_kv_cache: try a cache in fp8 too, where the model or checkpoint does not ask for one.
         skip_bad_rows: leave broken rows of a trace out.
-        **options: those of `roofline analyze` that describe the deployment: what is given is not searched.
+        **options: those of `roofline analyze` that describe the deployment, and speculative decoding: what is given is not
+            searched.
 
     Returns:
         The result, in base units; `.to_dict()` has the layout of `roofline plan --json`.
@@ -211,7 +212,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
     """
     below = () if first is None else _provenance(first, query.load)
     return Plan(
-        inputs=_inputs(query),
+        inputs=_inputs(query, () if first is None else (entry for entry in first.inputs if entry.role == "draft")),
         model={
             "name": query.model.name, "title": query.model.title,
             "source": [one.url or one.title for one in query.model.sources.values()],
@@ -369,10 +370,10 @@ def _positive(what: str, value: Any, allowed: str, least: float = 0.0) -> float:
     return number
 
 
-def _inputs(query: Query) -> dict[str, Any]:
+def _inputs(query: Query, more: Iterable[Input] = ()) -> dict[str, Any]:
     """Every file under its role; further files of a role under role and name."""
     inputs: dict[str, Any] = {}
-    for entry in dict.fromkeys(query.inputs):
+    for entry in dict.fromkeys((*query.inputs, *more)):
         key = entry.role if entry.role not in inputs else f"{entry.role}.{entry.name}"
         inputs[key] = {"name": entry.name, "path": entry.path, "sha256": entry.sha256}
     return inputs

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph.sharding import check_parallel, communication_groups
+from roofline.predict.drafts import resolve
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.request import PhaseName, ResolvedRequest, Workload, prepare
+from roofline.predict.request import PhaseName, ResolvedRequest, Workload
+from roofline.predict.speculation import Speculation, SpeculativeMemory
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
@@ -184,7 +186,7 @@ def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> R
     if most < 1:
         return RejectedLayout(hardware, precision, {}, f"there are none of {hardware.name}")
     try:
-        devices = prepare(query.model, hardware, **query.fixed, input_len=1, phase="decode").deployment.devices
+        devices = resolve(query.model, hardware, **query.fixed, input_len=1, phase="decode")[0].deployment.devices
     except RooflineError as error:
         return RejectedLayout(hardware, precision, {}, str(error), error=error)
     return RejectedLayout(hardware, precision, {}, f"a replica as given takes {devices} devices, and {most} are allowed")
@@ -241,13 +243,19 @@ def _option(
     load, precision = query.load, formats.name
     ranks = int(fixed.get("data_parallel_size") or 1)
     try:
-        request = prepare(formats.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
+        request, speculation = resolve_replica(
+            formats.model, hardware, {**fixed, "batch": ranks, "input_len": 1, "phase": "decode"}
+        )
     except RooflineError as error:
         return RejectedLayout(hardware, precision, layout, str(error), error=error)
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
     wanted = int(fixed.get("max_model_len") or min(load.longest, query.model.max_position_embeddings))
     budgets = [request.memory.max_num_batched_tokens] if fixed.get("max_num_batched_tokens") else list(BUDGETS)
-    held = [(budget, slots) for budget in budgets if (slots := slots_in_memory(_with_settings(request, None, budget), load))]
+    step_tokens = 1 if speculation is None else 1 + speculation.options.tokens
+    held = [
+        (budget, min(slots, budget // step_tokens)) for budget in budgets
+        if (slots := slots_in_memory(_with_settings(request, None, budget), load)) and budget >= step_tokens
+    ]  # fmt: skip
     if not held or longest_held(_with_settings(request, None, held[0][0]), wanted) < wanted:
         return _unfit(request, hardware, precision, layout, load, wanted, fits=bool(held))
     limit = fixed.get("max_num_seqs")
@@ -257,7 +265,7 @@ def _option(
         settings += [(slots, budget) for slots in BATCH_LIMITS if slots < first]
     replica = Replica(
         request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)),
-        query.attention_dp_balance,
+        query.attention_dp_balance, speculation,
     )  # fmt: skip
     memory_slots = max(slots for _, slots in held)
     sized: dict[Role, SizedReplica] = {}
@@ -276,6 +284,16 @@ def _option(
         why += "node with its network"
         return RejectedLayout(hardware, precision, layout, why, fits=True)
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
+
+
+def resolve_replica(model: Model, hardware: Hardware, options: dict[str, Any]) -> tuple[ResolvedRequest, Speculation | None]:
+    """Return a deployment with its speculative decoding; None where no tokens are drafted.
+
+    Raises:
+        RooflineError: options that are wrong for the model or the hardware.
+    """
+    request, speculation = resolve(model, hardware, **options)
+    return request, speculation if speculation is not None and speculation.options.tokens else None
 
 
 def with_chosen(sized: SizedReplica) -> SizedReplica:
@@ -348,10 +366,14 @@ def _transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Arra
     import numpy as np
 
     seconds = []
+    stages = request.memory.stages
+    if isinstance(request.memory, SpeculativeMemory) and request.memory.draft is not None:
+        stages = (*stages, request.memory.draft.fullest_stage)  # of one pipeline stage
     for service in load.services:
         lengths = np.unique(service.mix.prompts)
         some = lengths[np.unique(np.linspace(0, len(lengths) - 1, _TRANSFER_LENGTHS).round().astype(int))]
-        size = [max(float(stage.kv_bytes(int(length), allocated=False)) + stage.state_bytes(allocated=False)
-                    for stage in request.memory.stages) for length in some]  # fmt: skip
+        whole = max if len(stages) == len(request.memory.stages) else sum
+        size = [whole([float(stage.kv_bytes(int(length), allocated=False)) + stage.state_bytes(allocated=False)
+                       for stage in stages]) for length in some]  # fmt: skip
         seconds.append(np.interp(service.mix.prompts, some, size) / rate)
     return tuple(seconds)

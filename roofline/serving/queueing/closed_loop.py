@@ -67,6 +67,7 @@ class ClosedLoop:
         output_len: ArrayLike,
         *,
         excess: Callable[[Array], Array] | None = None,
+        tokens_per_step: float = 1.0,
     ) -> dict[str, Array]:
         """Mean TPOT in the steady state: seconds per output token after the first.
 
@@ -76,6 +77,7 @@ class ClosedLoop:
             output_len: output tokens of each request. The three broadcast.
             excess: prompts that the fullest data-parallel rank has more in a step than the mean rank, of the number of that
                 one; None: ranks are in step.
+            tokens_per_step: mean tokens that a sequence gets per decode step (a round of speculative decoding).
 
         Returns:
             Arrays of the broadcast shape, in seconds: `bound` (decode steps at the hardware's bound: no prompts of others, no
@@ -99,7 +101,7 @@ class ClosedLoop:
         decoding = Segment(clients[..., None], 1, contexts, decode=True)
         decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
         middle = Segment(clients, 1, contexts[..., POINTS // 2], decode=True)
-        share = (replica - 1) / output
+        share = (replica - 1) / (output if tokens_per_step == 1 else 1 + (output - 1) / tokens_per_step)
         without = self.steps.times((middle,))
 
         def adds(prompts: int) -> list[Array]:
@@ -121,13 +123,15 @@ class ClosedLoop:
         bound = decoded.bound
         estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
         low, high = request.engine_band
-        return {
+        times = {
             "bound": bound,
             "shared_bound": shared_bound,
-            "running": replica,
             "estimate": estimate,
             "low": np.maximum(estimate * low, bound),
             "high": estimate * high,
             "launches": launches,
             **parts,
         }
+        if tokens_per_step != 1:
+            times = {name: seconds / tokens_per_step for name, seconds in times.items()}
+        return {**times, "running": replica}

@@ -17,6 +17,7 @@ from roofline.serving.simulation.batches import OF_CLASS, Batch, Batches, Groups
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.step_log import CHUNK, END, GAP, LOAD, RECOMPUTED, RUN, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
+from roofline.serving.simulation.step_time import RESOURCES
 from roofline.specs.workload import Segment
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ class Metrics:
             self.series.level(name, begins, ends, runs[name])
         self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])
         self.swap_s += float(runs["lead"].sum())
-        self.series.count_evenly("output_tokens", begins, ends, sequences * steps + runs["prompts"])
+        self.series.count_evenly("output_tokens", begins, ends, runs["tokens"] * steps + runs["prompts"])
         prompts = runs["prompt_tokens"] > 0
         self.series.count_evenly("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
         decode = np.flatnonzero(sequences > 0)
@@ -340,7 +341,6 @@ def _add_gaps(times: Histogram, runs: dict[str, Array]) -> None:
     times.add(seconds[of] + more[of] * (0.5 + place * share), sequences[of] * share)
 
 
-RESOURCES = ("matrix", "memory")
 _COLUMN = {name: place for place, name in enumerate(RUN)}
 _POINTS = 24  # numbers of sequences
 
@@ -355,7 +355,7 @@ class Utilization:
         """Return the seconds at the peak of each of `RESOURCES` over all steps of a log.
 
         Args:
-            runs: rows with the columns `RUN`, (runs, 15).
+            runs: rows with the columns `RUN`, (runs, 16).
             chunks: rows with the columns `CHUNK`, (chunks, 2).
         """
         import numpy as np
@@ -363,8 +363,9 @@ class Utilization:
         sequences, steps = runs[:, _COLUMN["sequences"]], runs[:, _COLUMN["steps"]]
         tokens = runs[:, _COLUMN["prompt_tokens"]]
         decode, prompt = sequences > 0, tokens > 0
-        context = runs[decode, _COLUMN["cached"]] / sequences[decode] + (steps[decode] - 1) / 2
-        decodes = np.ceil(sequences[prompt] / self.tables.num_microbatches)
+        grown = runs[decode, _COLUMN["tokens"]] / sequences[decode]
+        context = runs[decode, _COLUMN["cached"]] / sequences[decode] + grown * (steps[decode] - 1) / 2
+        decodes = np.ceil(sequences[prompt] / self.tables.num_microbatches) * self.tables.num_step_tokens
         new, before = chunks.T
         past = before > 0
         at_peak = {}
@@ -391,12 +392,11 @@ class Utilization:
         tokens = np.array([1, 2, 4, 8, *knots(max(budget, tables.max_model_len), 1.05)[1:]], dtype=np.float64)
         microbatches = np.minimum(stages, sequences)[:, None]
         batch = np.ceil(sequences[:, None] / microbatches)
-        decode = tables.costs.utilization((Segment(batch * tables.ranks, 1, contexts, decode=True),))
-        alone = tables.costs.utilization((Segment(tables.ranks, tokens, 0),))
-        later = tables.costs.utilization((Segment(tables.ranks, tokens[:, None], contexts),))
+        alone = tables.utilization((Segment(tables.ranks, tokens, 0),))
+        later = tables.utilization((Segment(tables.ranks, tokens[:, None], contexts),))
         grids: dict[str, dict[str, Any]] = {}
         for name in RESOURCES:
-            whole = sum(parts.total for parts in decode[name]) * microbatches / stages
+            whole = sum(tables.decode_seconds(batch, contexts, name)) * microbatches / stages
             first = np.sum([parts.total for parts in later[name]], axis=0)
             shared = sum(parts.rest + parts.prompts for parts in alone[name])
             grids[name] = {

@@ -165,7 +165,7 @@ class _Watch:
 
     def _decode(self, event: tuple[Any, ...]) -> None:
         _, begins, ends, num_steps, num_sequences = event
-        cached = self._scheduler.batch.num_cached_tokens
+        cached = round(self._scheduler.batch.num_cached_tokens)
         self._step(begins, ends, "decode", f'"steps":{num_steps},"sequences":{num_sequences},"cached tokens":{cached}')
 
     def _mixed(self, event: tuple[Any, ...]) -> None:
@@ -175,7 +175,7 @@ class _Watch:
         which = ",".join([str(index) for index, _, _ in chunks])
         args = f'"prompt tokens":{tokens},"cached of prompts":{before},"requests":[{which}]'
         if num_sequences:
-            args += f',"sequences":{num_sequences},"cached tokens":{self._scheduler.batch.num_cached_tokens}'
+            args += f',"sequences":{num_sequences},"cached tokens":{round(self._scheduler.batch.num_cached_tokens)}'
         self._step(begins, ends, "prefill and decode" if num_sequences else "prefill", args)
 
     def _step(self, begins: float, ends: float, name: str, args: str) -> None:

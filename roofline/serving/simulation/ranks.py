@@ -145,9 +145,11 @@ class RankGroup:
             lead = max(lead, scheduler.copy_s)
             if scheduler.prefills:
                 seconds, num_steps = rank.ends - now - scheduler.copy_s, 1
-                own = sum([new for _, new in scheduler.prefills]) + (rank.batch.num_sequences if scheduler.decodes else 0)
+                own = sum([new for _, new in scheduler.prefills])
+                own += rank.batch.num_sequences * scheduler.num_step_tokens if scheduler.decodes else 0
             else:
-                seconds, num_steps, own = rank.first_s, min(num_steps, rank.num_steps), rank.batch.num_sequences
+                seconds, num_steps = rank.first_s, min(num_steps, rank.num_steps)
+                own = rank.batch.num_sequences * scheduler.num_step_tokens
             tokens += own
             if seconds > longest_s:
                 longest, longest_s, longest_tokens = rank, seconds, own

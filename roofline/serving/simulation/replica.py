@@ -112,7 +112,7 @@ class Replica:
 
     def refusal(self, request: Request) -> str | None:
         """Return why a request could never be served, even alone; None where it could."""
-        needed = self.kv_cache.blocks_of(request.max_cached_tokens)
+        needed = self.kv_cache.final_blocks(request)
         if needed > self.kv_cache.num_gpu_blocks:
             return f"needs {needed:,} blocks at its last token, and there are {self.kv_cache.num_gpu_blocks:,}"
         return None
@@ -207,7 +207,7 @@ class Replica:
                 scheduler.free_pending()
                 return
             cache = self.kv_cache
-            short = cache.growth[batch.num_steps % cache.block_size]
+            short = cache.growth[batch.num_steps % cache.period]
             if short <= cache.num_free_blocks and not self.stepwise:  # there is nothing to decide
                 cache.num_free_blocks -= short
                 scheduler.copy_s, scheduler.may_change = 0.0, False
@@ -246,17 +246,19 @@ class Replica:
         for below, base, slope in cells:  # noqa: B007 - the last that is looked at
             if num_cached_tokens < below:
                 break
-        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens, slope * num_sequences
+        tokens = batch.tokens_per_step
+        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens, slope * tokens
         if scheduler.may_change:
             self.num_steps, self.ends = 1, start + first_s
             return
         final_step, _, request = batch.ends[0]
         num_steps = final_step - batch.num_steps if request.final_step == final_step else batch.steps_until_end()
-        if below != INF and num_cached_tokens + num_steps * num_sequences > below:
-            num_steps = min(num_steps, -int((num_cached_tokens - below) // num_sequences))
+        if below != INF and num_cached_tokens + num_steps * tokens > below:
+            num_steps = min(num_steps, -int((num_cached_tokens - below) // tokens))
         if (
             num_steps > 1
-            and num_sequences * ((num_steps - 2) // cache.block_size + 1) > cache.num_free_blocks
+            and num_sequences * (((num_steps - 1) * cache.max_tokens_per_step - 1) // cache.block_size + 1)
+            > cache.num_free_blocks
             and not cache.preallocates
         ):
             num_steps = cache.steps_until_short(batch.num_steps, num_steps, num_sequences)
@@ -301,8 +303,8 @@ class Replica:
             self._complete_idle()
         self.now = ends
         if batch.ends and batch.ends[0][0] <= batch.num_steps:
-            for request, num_cached_tokens in batch.pop_ended():
-                scheduler.decode_ended(request, num_cached_tokens, ends)
+            for request in batch.pop_ended():
+                scheduler.decode_ended(request, ends)
 
     def _complete_decodes(self, num_steps: int) -> None:
         """A run of steps without prompts."""
@@ -313,7 +315,7 @@ class Replica:
         self._append_run((
             self.now, ends, scheduler.copy_s, num_steps, num_sequences, batch.num_cached_tokens, 0, 0, len(scheduler.running),
             num_waiting, cache.num_gpu_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
-            batch.num_stalled, grown,
+            batch.num_stalled, grown, batch.tokens_per_step,
         ))  # fmt: skip
         if batch.num_stalled:
             self._end_stalls(self._start + self._first_s)
@@ -321,7 +323,7 @@ class Replica:
             scheduler.watch(("decode", self.now, ends, num_steps, num_sequences))
         cache.num_free_blocks -= grown
         batch.num_steps += num_steps
-        batch.num_cached_tokens += num_sequences * num_steps
+        batch.num_cached_tokens += batch.tokens_per_step * num_steps
         batch.last_token_time = ends
         self.num_steps = 0
 
@@ -359,7 +361,7 @@ class Replica:
         self._append_run((
             now, ends, scheduler.copy_s, 1, num_sequences, num_cached_tokens, num_prompt_tokens, len(computed),
             len(scheduler.running), self._mean_waiting(), cache.num_gpu_blocks - cache.num_free_blocks, seconds, 0.0,
-            batch.num_stalled, 0,
+            batch.num_stalled, 0, batch.tokens_per_step if num_sequences else 0,
         ))  # fmt: skip
         if recomputes:
             self._log_recomputed(num_sequences, num_cached_tokens, seconds)
@@ -368,7 +370,7 @@ class Replica:
             if batch.num_stalled:
                 self._end_stalls(ends)
             batch.num_steps += 1
-            batch.num_cached_tokens += num_sequences
+            batch.num_cached_tokens += batch.tokens_per_step
             batch.last_token_time = ends
         elif batch.num_sequences > batch.num_stalled:
             batch.stall(now)

@@ -8,7 +8,8 @@ from roofline.serving.simulation.prefix_cache import ENDLESS, Content, Node
 class Request:
     """One request. Tokens and blocks are counts, times seconds.
 
-    It waits; runs while its prompt is computed, in one chunk or several; decodes, one token per step; ends. The first token
+    It waits; runs while its prompt is computed, in one chunk or several; decodes, one token per step (with speculative decoding
+    one or more); ends. The first token
     comes with the end of the prompt. A request that is preempted by recomputing computes the tokens that it has generated again
     with its prompt.
 
@@ -25,10 +26,10 @@ class Request:
     """
 
     __slots__ = (
-        "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time", "index",
+        "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_step", "first_token_time", "index",
         "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
-        "num_loading_tokens", "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
-        "queued_time", "ready_time", "seen_time", "session",
+        "num_loading_tokens", "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_round_tokens", "num_tokens",
+        "queued_time", "ready_time", "seen_time", "session", "tokens_per_round",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - one is made per request
@@ -64,6 +65,7 @@ class Request:
         # While it decodes (`DecodeBatch`)
         self.cache_offset = 0  # cached tokens less the decode steps of its replica
         self.final_step = -1  # the decode step of its replica that ends it; -1: it does not decode
+        # NB: `first_step`, `num_round_tokens` and `tokens_per_round` are of speculative decoding alone (`speculation.py`)
         # While it does not decode (`KVCacheManager`)
         self.num_blocks = 0  # that it has
         self.node: Node | None = None  # the last node of the prefix cache that it uses

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.documents import dump_json, envelope
 from roofline.predict.analyze import estimate_basis, estimate_notes, facts
+from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.registry import Displayed
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "fleet", "kv_offload", "prefix_hit_rate", "warm_up")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "fleet", "kv_offload", "prefix_hit_rate", "speculative", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -140,6 +141,10 @@ class Simulation(Displayed):
     """KV cache tiers: where prompt tokens came from (`prompt_tokens`: shares of `device`, each tier, `computed`), the rule by
     which they are loaded (`load`), tokens that were computed although a tier had them (`declined_tokens`), and of each of the
     `tiers` what it is, and of a run its loads, bytes, seconds, and the utilisation of its link. None without tiers."""
+    speculative: dict[str, Any] | None = None
+    """Of speculative decoding: `method`, `draft`, `num_speculative_tokens`, `acceptance`; of a run, warm-up and all: `rounds`
+    of all sequences, tokens drafted and accepted in them (`drafted_tokens`, `accepted_tokens`; those beyond a request's last
+    count), `mean_acceptance_length` (1 + accepted tokens per round, as vLLM logs it) and `accepted_share`. None without."""
     series: dict[str, Any] = field(default_factory=dict)
     distributions: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most as long."""
@@ -203,6 +208,7 @@ class Simulation(Displayed):
             "utilisation": self.utilisation,
             "prefix_hit_rate": self.prefix_hit_rate,
             **({} if self.kv_offload is None else {"kv_offload": self.kv_offload}),
+            **({} if self.speculative is None else {"speculative": self.speculative}),
             "estimate_basis": self.estimate_basis,
             "steps": self.steps,
             "series": self.series,
@@ -279,10 +285,11 @@ def summarize(
     slo = any(one.ttft or one.tpot for one in workload.classes)
     classes = _classes(workload, runs, slo=slo)
     about: dict[str, Any] = facts(server.request)
+    speculative = _speculative(server, runs)
     typical = _typical(server, means, first.times["itl"].mean, means["prefix_hit_rate"] or 0.0)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name], certainty.of(name)) for name in TIMES}
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
-    steps = _steps(server.request, typical)
+    steps = _steps(server, typical)
     paced = workload.rate is None or saturated  # by the server
     return Simulation(
         inputs=_inputs(server.request.inputs, server.preemption.inputs, *_files(workload, server)),
@@ -320,7 +327,7 @@ def summarize(
         saturated=saturated,
         **latencies,
         throughput=rates,
-        throughput_interval=_rates_interval(rates, steps) if paced and server.tables.basis == "estimate" else None,
+        throughput_interval=_rates_interval(rates, steps, server) if paced and server.tables.basis == "estimate" else None,
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
         confidence=_of_slo(certainty, rates["requests_per_s"]) if slo else {},
@@ -330,6 +337,7 @@ def summarize(
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         prefix_hit_rate=means["prefix_hit_rate"] if server.config.caches_prefixes or workload.mean_hit else None,
         kv_offload=_offload(server, means),
+        speculative=speculative,
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
         estimate_basis=None if server.tables.basis == "bound" else estimate_basis(server.request, typical.values()),
@@ -355,6 +363,24 @@ def _fleet(server: ServerConfig, means: Mapping[str, float | None]) -> dict[str,
         "autoscale": None if config.autoscale is None else config.autoscale.to_dict(),
         "failures": None if config.failures is None else config.failures.to_dict(),
         **figures, "cost": cost,
+    }  # fmt: skip
+
+
+def _speculative(server: ServerConfig, runs: Sequence[Run]) -> dict[str, Any] | None:
+    """Rounds and tokens of speculative decoding, mean over runs."""
+    speculation = server.speculation
+    if speculation is None:
+        return None
+    rounds, accepted = (
+        sum(values) / len(runs) for values in zip(*((r.num_rounds, r.num_accepted_tokens) for r in runs), strict=True)
+    )
+    drafted = rounds * speculation.options.tokens
+    return {
+        "method": speculation.options.method, "draft": speculation.draft.name,
+        "num_speculative_tokens": speculation.options.tokens, "acceptance": speculation.options.acceptance,
+        "rounds": rounds, "drafted_tokens": drafted, "accepted_tokens": accepted,
+        "mean_acceptance_length": 1 + accepted / rounds if rounds else None,
+        "accepted_share": accepted / drafted if drafted else None,
     }  # fmt: skip
 
 
@@ -426,7 +452,10 @@ def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float
     if not rate or not prompts:
         return {}
     ranks = server.request.deployment.data_parallel_size
-    running = max(round(outputs * (gap or 0.0) / (means.get("fleet.mean_serving") or server.replicas)), ranks)
+    # a gap is between the tokens of two rounds
+    running = max(
+        round(outputs * (gap or 0.0) / (means.get("fleet.mean_serving") or server.replicas) / _tokens_per_step(server)), ranks
+    )
     prompt = max(round(prompts / rate), 1)
     return {
         "prefill": prefill(ranks, prompt, cached_tokens(prompt, hit)),
@@ -434,24 +463,39 @@ def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float
     }
 
 
-def _steps(request: ResolvedRequest, typical: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
+def _tokens_per_step(server: ServerConfig) -> float:
+    """Mean tokens that a sequence gets per decode step."""
+    return 1.0 if server.speculation is None else server.speculation.tokens
+
+
+def _steps(server: ServerConfig, typical: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
     return {
         name: {
-            "batch": sequences(step), "new_tokens": tokens(step), "cached_tokens": step[0].cached,
-            "time_s": pipeline(request, step).to_dict(),
+            "batch": sequences(step), "new_tokens": tokens(step) * (server.tables.num_step_tokens if name == "decode" else 1),
+            "cached_tokens": step[0].cached, "time_s": _step_time(server, name, step).to_dict(),
         }
         for name, step in typical.items()
     }  # fmt: skip
 
 
-def _rates_interval(rates: dict[str, float], steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]] | None:
+def _step_time(server: ServerConfig, name: str, step: Step) -> Duration:
+    """The time of a mean prompt or decode step; with speculative decoding through the draft too, and of a round."""
+    speculation = server.speculation
+    if speculation is None:
+        return pipeline(server.request, step)
+    return speculation.round(sequences(step), step[0].cached) if name == "decode" else speculation.prefill(step)
+
+
+def _rates_interval(
+    rates: dict[str, float], steps: dict[str, dict[str, Any]], server: ServerConfig
+) -> dict[str, dict[str, float]] | None:
     """The interval of rates that the server sets: seconds of a request by its mean prompt and mean decode steps, at both
     ends of theirs, since all steps are off in the same direction."""
     if not steps or not rates["requests_per_s"]:
         return None
     outputs = rates["output_tokens_per_s"] / rates["requests_per_s"]
     took = dict.fromkeys(("estimate", "low", "high"), 0.0)
-    for name, of_a_request in (("prefill", 1.0), ("decode", max(outputs - 1, 0.0))):
+    for name, of_a_request in (("prefill", 1.0), ("decode", max(outputs - 1, 0.0) / _tokens_per_step(server))):
         for end in took:
             took[end] += steps[name]["time_s"][end] * of_a_request / steps[name]["batch"]
     ends = {"low": took["estimate"] / took["high"], "high": took["estimate"] / took["low"]}

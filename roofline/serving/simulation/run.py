@@ -47,6 +47,10 @@ class Run:
     num_ended: int = 0
     num_failed: int = 0
     num_preemptions: int = 0
+    num_rounds: int = 0
+    """Rounds of speculative decoding, of sequences that no longer decode."""
+    num_accepted_tokens: int = 0
+    """Drafted tokens that were accepted in them."""
     first_arrival: float = math.inf
     last_arrival: float = 0.0
     refusals: list[dict[str, Any]] = field(default_factory=list)
@@ -111,7 +115,7 @@ def run(
     router, rng_seed = ROUTERS[server.router], tuple(seed)
     tiers = _tiers(server)
     result.tiers = tuple(tiers)
-    make = _maker(server, log, trace, tiers)
+    make = _maker(server, rng_seed, log, trace, tiers)
     fleet = None if server.fleet is None else Fleet(server.fleet, make, router.route, log, rng_seed)
     replicas = [] if fleet is not None else [make(index) for index in range(server.replicas)]
     refuse = _gate(server, result, log, trace)
@@ -134,6 +138,7 @@ def run(
     if fleet is not None:
         result.fleet = fleet.finish(max(metrics.last, result.last_arrival))
         metrics.add_fleet(result.fleet)
+    result.num_rounds, result.num_accepted_tokens = log.num_rounds, log.num_accepted_tokens
     return result
 
 
@@ -141,13 +146,17 @@ def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
     return workload.dependent_requests(seed) if workload.dependent else Arrivals(workload.open_requests(seed))
 
 
-def _maker(server: ServerConfig, log: StepLog, trace: Trace | None, tiers: Sequence[KVTiers]) -> Callable[[int], AnyReplica]:
+def _maker(
+    server: ServerConfig, seed: tuple[int, ...], log: StepLog, trace: Trace | None, tiers: Sequence[KVTiers]
+) -> Callable[[int], AnyReplica]:
     """A function that makes the replica with a number."""
-    num_ranks, router = server.tables.ranks, ROUTERS[server.router]
+    num_ranks, router, config = server.tables.ranks, ROUTERS[server.router], server.config
+    if config.speculation is not None:
+        config = replace(config, speculation=replace(config.speculation, seed=seed))
 
     def make_rank(index: int) -> Replica:
         rank = Replica(
-            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
+            server.scheduler, server.tables, config, log=log, preemption=server.preemption, index=index,
             stepwise=server.stepwise, tiers=tiers[index] if tiers else None,
         )  # fmt: skip
         if trace is not None:
@@ -202,7 +211,8 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) 
     # sequences of this many tokens are never refused: the last token is not cached
     config, probe = server.config, Replica(server.scheduler, server.tables, server.config)
     batches = result.metrics.batches
-    always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
+    ahead = probe.kv_cache.num_slots - 1
+    always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1 - ahead)
 
     def refuse(request: Request) -> bool:
         result.num_arrived += 1

@@ -19,6 +19,7 @@ from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
 from roofline.serving.simulation.kv_tiers import KVTiers, LoadPlan
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.speculation import SpeculativeBatch, SpeculativeKVCache
 from roofline.serving.simulation.step_log import StepLog
 
 Watch = Callable[[tuple[Any, ...]], None]
@@ -147,8 +148,8 @@ class Scheduler:
     __slots__ = (
         "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "loading", "log", "max_admissions",
         "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_prompt_tokens",
-        "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "tiers",
-        "waiting", "watch",
+        "num_step_tokens", "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running",
+        "swapped", "tiers", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -159,8 +160,15 @@ class Scheduler:
         self.num_microbatches = config.num_microbatches
         self.max_admissions = 1 << 62
         """Requests that may be admitted to the step that is formed."""
-        self.kv_cache = KVCacheManager(config, policy.watermark, preallocates=policy.reserves_output)
-        self.batch = DecodeBatch()
+        speculation = config.speculation
+        if speculation is None:
+            self.kv_cache = KVCacheManager(config, policy.watermark, preallocates=policy.reserves_output)
+            self.batch = DecodeBatch()
+        else:
+            self.kv_cache = SpeculativeKVCache(config, speculation, policy.watermark, preallocates=policy.reserves_output)
+            self.batch = SpeculativeBatch(speculation, log)
+        self.num_step_tokens = 1 if speculation is None else speculation.num_step_tokens
+        """Tokens of a sequence that decodes in a step."""
         self.waiting = policy.queue()
         self.running: dict[Request, None] = {}
         """In the order of admission."""
@@ -247,7 +255,7 @@ class Scheduler:
         cache = self.kv_cache
         if cache.preallocates:
             return
-        growth, residue = cache.growth, self.batch.num_steps % cache.block_size
+        growth, residue = cache.growth, self.batch.num_steps % cache.period
         while growth[residue] > cache.num_free_blocks:
             self.preempt(self.policy.preemption_candidate(self))
         cache.num_free_blocks -= growth[residue]
@@ -279,7 +287,7 @@ class Scheduler:
         cache = self.kv_cache
         while self.swapped and len(self.running) < self.max_num_seqs:
             watermark = cache.watermark_blocks if self.running else 0
-            if cache.blocks_of(self.swapped[0].num_computed_tokens + 1) + watermark > cache.num_free_blocks:
+            if cache.blocks_of(self.swapped[0].num_computed_tokens + cache.num_slots) + watermark > cache.num_free_blocks:
                 break
             self._resume(self.swapped.popleft())
         return len(self.running) - before
@@ -398,14 +406,13 @@ class Scheduler:
             self._drop(request, request.num_blocks)
             return
         batch = self.batch
-        request.num_output_tokens = request.max_tokens - (request.final_step - batch.num_steps)
+        request.num_output_tokens = batch.num_output_tokens(request)
         request.last_token_time = max(request.last_token_time, batch.last_token_time)
         batch.remove_stalled(request.last_token_time)
-        num_cached_tokens = batch.remove(request)
         num_blocks = request.num_blocks
         if not cache.preallocates:
-            cache.growth[-request.cache_offset % cache.block_size] -= 1
-            num_blocks = cache.blocks_of(num_cached_tokens + 1 if self.decodes_allocated else num_cached_tokens)
+            num_blocks = cache.stop_growth(request, batch.num_steps, allocated=self.decodes_allocated)
+        num_cached_tokens = batch.remove(request)
         request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
         request.num_computed_tokens = num_cached_tokens
         if self.tiers is not None:
@@ -435,20 +442,19 @@ class Scheduler:
         """A request comes back from the host, with blocks for its next token, and decodes in this step."""
         self.may_change = True
         num_cached_tokens = request.num_computed_tokens
-        self.kv_cache.num_free_blocks -= self.kv_cache.blocks_of(num_cached_tokens + 1)
+        self.kv_cache.num_free_blocks -= self.kv_cache.blocks_of(num_cached_tokens + self.kv_cache.num_slots)
         self.running[request] = None
         self.num_swapped_tokens -= num_cached_tokens
         self.copy_s += self.preemption.costs.swap_seconds(num_cached_tokens)[1]
-        self._decode(request, num_cached_tokens)
+        self._decode(request, num_cached_tokens, resumed=True)
         self.batch.add_stalled(request.last_token_time)
         if self.watch:
             self.watch(("resume", self.now, request.index))
 
-    def _decode(self, request: Request, num_cached_tokens: int) -> None:
+    def _decode(self, request: Request, num_cached_tokens: int, *, resumed: bool = False) -> None:
         self.batch.add(request, num_cached_tokens)
-        cache = self.kv_cache
-        if not cache.preallocates:
-            cache.growth[-request.cache_offset % cache.block_size] += 1
+        if not self.kv_cache.preallocates:
+            self.kv_cache.start_growth(request, resumed=resumed)
 
     def prompt_computed(self, request: Request, time: float) -> None:
         """Note that the prompt of a request is computed, and its next token generated, at `time`, in seconds."""
@@ -467,14 +473,13 @@ class Scheduler:
         else:
             self._decode(request, request.num_tokens)
 
-    def decode_ended(self, request: Request, num_cached_tokens: int, time: float) -> None:
+    def decode_ended(self, request: Request, time: float) -> None:
         """End a request that has its last token at `time`, in seconds, and that the batch no longer has."""
         cache = self.kv_cache
         if cache.preallocates:
             self._finish(request, time, request.num_blocks)
         else:
-            cache.growth[-request.cache_offset % cache.block_size] -= 1
-            self._finish(request, time, -(-num_cached_tokens // cache.block_size) + cache.num_fixed_blocks)
+            self._finish(request, time, cache.stop_growth(request, self.batch.num_steps, allocated=False))
 
     def _finish(self, request: Request, time: float, num_blocks: int) -> None:
         del self.running[request]
@@ -522,12 +527,12 @@ class Scheduler:
         """
         batch, cache = self.batch, self.kv_cache
         decoding = [request for request in self.running if request.final_step >= 0]
-        num_cached = sum([request.cache_offset + batch.num_steps for request in decoding])
+        num_cached = sum([batch.cached_tokens(request) for request in decoding])
         if cache.preallocates:
             taken = sum([request.num_blocks for request in self.running]) + cache.num_retained_blocks
         else:
-            now = 1 if self.decodes or not self.prefills else 0  # the token of the step that is planned
-            taken = sum([cache.blocks_of(request.cache_offset + batch.num_steps + now) for request in decoding])
+            now = self.decodes or not self.prefills  # the tokens of the step that is planned
+            taken = sum([cache.blocks_held(request, batch.num_steps, allocated=now) for request in decoding])
             taken += sum([request.num_blocks for request in (*self.prefilling, *self.loading)]) + cache.num_pending_blocks
         if cache.prefixes is not None:
             taken -= cache.prefixes.num_shared
@@ -541,7 +546,7 @@ class Scheduler:
         cache = self.kv_cache
         if self.swapped:
             request = self.swapped[0]
-            needed = cache.blocks_of(request.num_computed_tokens + 1)
+            needed = cache.blocks_of(request.num_computed_tokens + cache.num_slots)
             what = f"request {request.index} is on the host and needs {needed:,} blocks"
         elif self.waiting:
             request = self.waiting.first()

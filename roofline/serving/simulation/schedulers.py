@@ -22,7 +22,7 @@ def _decodes_first(scheduler: Scheduler) -> None:
     if num_decodes:
         scheduler.allocate_decodes()
         num_decodes = scheduler.batch.num_sequences
-    token_budget = scheduler.max_num_batched_tokens - num_decodes
+    token_budget = scheduler.max_num_batched_tokens - num_decodes * scheduler.num_step_tokens
     if scheduler.prefilling:
         for request in list(scheduler.prefilling):
             num_new_tokens = min(request.num_tokens - request.num_computed_tokens, token_budget)
@@ -34,7 +34,7 @@ def _decodes_first(scheduler: Scheduler) -> None:
             token_budget -= num_new_tokens
     if not scheduler.preempted:
         if scheduler.swapped:
-            token_budget -= scheduler.resume_swapped()
+            token_budget -= scheduler.resume_swapped() * scheduler.num_step_tokens
         scheduler.admit_waiting(token_budget)
 
 
@@ -102,7 +102,7 @@ def _blocks_of_prompt(scheduler: Scheduler, request: Request, num_new_tokens: in
 
 def _blocks_of_last_step(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
     """Blocks of the final length, reserved at admission. The output length is assumed to be known."""
-    return scheduler.kv_cache.blocks_of(request.max_cached_tokens)
+    return scheduler.kv_cache.final_blocks(request)
 
 
 # Preemption candidates

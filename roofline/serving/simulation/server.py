@@ -7,19 +7,23 @@ from typing import Any, NamedTuple
 
 from roofline import formatting
 from roofline.errors import InputError, RooflineError, UnknownNameError
+from roofline.predict.drafts import resolve
 from roofline.predict.memory import StageMemory
-from roofline.predict.request import ResolvedRequest, prepare
+from roofline.predict.request import ResolvedRequest
+from roofline.predict.speculation import Speculation
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.queueing.replica import HOLD_STEPS
+from roofline.serving.queueing.rounds import RoundLengths
 from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
 from roofline.serving.simulation.failures import parse_failures
 from roofline.serving.simulation.fleet import FleetConfig
-from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.router import ROUTERS
 from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS
+from roofline.serving.simulation.speculative_tables import SpeculativeTables
 from roofline.serving.simulation.step_tables import StepTables, tables_of
 from roofline.serving.simulation.step_time import Basis
 from roofline.serving.simulation.workload import MAX_UNFINISHED
@@ -55,6 +59,7 @@ class ServerConfig:
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
         fleet: how the replicas change; None: they do not.
         offload: tiers of the KV cache beside the device's; None: none.
+        speculation: the model with its draft; None: no tokens are drafted.
     """
 
     request: ResolvedRequest
@@ -69,10 +74,25 @@ class ServerConfig:
     attention_dp_balance: bool = False
     fleet: FleetConfig | None = None
     offload: OffloadConfig | None = None
+    speculation: Speculation | None = None
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
-    """Return the deployment of each replica.
+    """Return the deployment of each replica, as `resolve_speculative_replica`, of which no tokens are drafted.
+
+    Raises:
+        roofline.errors.RooflineError: as there, and options of speculative decoding.
+    """
+    request, speculation = resolve_speculative_replica(model, hardware, deployment)
+    if speculation is not None:
+        raise InputError("speculative decoding is simulated by `simulate`, not here: leave out its options")
+    return request
+
+
+def resolve_speculative_replica(
+    model: Any, hardware: Any, deployment: dict[str, Any]
+) -> tuple[ResolvedRequest, Speculation | None]:
+    """Return the deployment of each replica, and its speculative decoding.
 
     Args:
         model: a shipped id, the path of a file, or a loaded model.
@@ -83,24 +103,26 @@ def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> Re
         roofline.errors.RooflineError: an unknown name, a wrong value, an option that is not simulated (a shared prefix,
             data-parallel ranks that do not share experts, or in a pipeline).
     """
-    request = prepare(model, hardware, **deployment, batch=1, input_len=1, context=1)
+    request, speculation = resolve(model, hardware, **deployment, batch=1, input_len=1, context=1)
     sizes = request.deployment
     if (ranks := sizes.data_parallel_size) > 1:
         if sizes.expert_parallel_size <= sizes.tensor_parallel_size:
             raise InputError("--data-parallel-size: ranks that share no experts are independent of each other; give --replicas")
         if sizes.pipeline_parallel_size > 1:
             raise InputError("--data-parallel-size: ranks that step together are not simulated in a pipeline")
-        request = prepare(model, hardware, **deployment, batch=ranks, input_len=1, context=1)
+        request, speculation = resolve(model, hardware, **deployment, batch=ranks, input_len=1, context=1)
     if request.deployment.conventions.shared_prefix:
         raise InputError("--shared-prefix is of one step: give --system-prompt, the tokens that requests have in common")
-    return request
+    if speculation is not None and not speculation.options.tokens:
+        speculation = None  # no drafts: the model alone
+    return request, speculation
 
 
 def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None,
+    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None, speculation: Speculation | None = None,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -121,6 +143,7 @@ def resolve_server(
         autoscale: settings of `parse_autoscale`; None: the number of replicas is fixed.
         failures: settings of `parse_failures`; None: no replica fails.
         kv_offload: size of a host tier per replica, or a file of KV cache tiers; None: none.
+        speculation: the model with its draft.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -129,7 +152,9 @@ def resolve_server(
     policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
     caching = shares or kv_offload is not None if enable_prefix_caching is None else enable_prefix_caching
-    config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching)
+    config = engine_config(
+        request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching, speculation=speculation
+    )
     step_basis = _basis(basis, request, notes)
     num_replicas = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
     if num_replicas > MAX_REPLICAS:
@@ -172,7 +197,9 @@ def resolve_server(
         config=config,
         max_model_len=longest,
         # a sequence that runs has a block at least
-        tables=tables_of(request, step_basis, longest, min(config.max_num_seqs, config.num_gpu_blocks, MAX_UNFINISHED)),
+        tables=_tables(
+            request, step_basis, longest, min(config.max_num_seqs, config.num_gpu_blocks, MAX_UNFINISHED), speculation
+        ),
         preemption=preemption_policy(request, preemption, notes, host_options),
         replicas=num_replicas,
         router=dealt,
@@ -180,6 +207,7 @@ def resolve_server(
         attention_dp_balance=attention_dp_balance,
         fleet=fleet,
         offload=offload,
+        speculation=speculation,
     )
 
 
@@ -223,6 +251,28 @@ def resolve_fleet(
     return FleetConfig(replicas=num_replicas, autoscale=scale, failures=fail)
 
 
+def _tables(
+    request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int, speculation: Speculation | None
+) -> StepTables:
+    """The tables of a deployment; in `shared_tables` those of an earlier run of the same."""
+    if speculation is None:
+        return tables_of(request, basis, max_model_len, max_num_seqs)
+    return tables_of(
+        request, basis, max_model_len, max_num_seqs, lambda *args: SpeculativeTables(*args, speculation=speculation)
+    )
+
+
+def _rounds(speculation: Speculation, notes: list[Assumption]) -> SpeculativeRounds:
+    """The rounds of a replica. NB: vLLM looks ahead for drafts of a model, not for n-grams."""
+    options = speculation.options
+    ahead = 0 if options.method == "ngram" else options.tokens
+    why = "slots of a sequence in a round beyond its next token: the drafted ones, and as many that the draft writes"
+    notes.append(Assumption("lookahead_slots", options.tokens + ahead, "default", why if ahead else "the drafted tokens"))
+    why = "rounds until the last token are drawn per request, its tokens spread evenly over them; ITL is between rounds"
+    notes.append(Assumption("speculative_rounds", "drawn", "default", why))
+    return SpeculativeRounds(RoundLengths(options.tokens, options.acceptance), ahead)
+
+
 def _prefix_caching(given: bool | None, config: EngineConfig, *, shares: bool) -> Assumption:
     """What is assumed of the prefix cache."""
     if not config.enable_prefix_caching:
@@ -243,7 +293,7 @@ def max_model_len(request: ResolvedRequest) -> int:
 
 def engine_config(
     request: ResolvedRequest, policy: SchedulingPolicy, notes: list[Assumption], num_gpu_blocks_override: Any = None, *,
-    enable_prefix_caching: bool = False,
+    enable_prefix_caching: bool = False, speculation: Speculation | None = None,
 ) -> EngineConfig:  # fmt: skip
     """Return the limits of a replica; its KV cache blocks are those of the pipeline stage with the fewest.
 
@@ -258,6 +308,7 @@ def engine_config(
         notes: gets what is assumed.
         num_gpu_blocks_override: blocks instead of those that fit, such as an engine's log has.
         enable_prefix_caching: see `EngineConfig`.
+        speculation: the model with its draft, which `request` has the memory of.
 
     Raises:
         OutOfKVBlocksError: not one block fits.
@@ -272,7 +323,14 @@ def engine_config(
     budget = deployment.max_num_batched_tokens or policy.max_num_batched_tokens or request.memory.max_num_batched_tokens
     if deployment.max_num_batched_tokens is None and policy.max_num_batched_tokens is not None:
         notes.append(Assumption("budget", budget, "default", f"new tokens per step, of the scheduler {policy.name}"))
-    if budget * deployment.pipeline_parallel_size < max_num_seqs:
+    rounds = None if speculation is None else _rounds(speculation, notes)
+    num_tokens = 1 if rounds is None else rounds.num_step_tokens
+    if budget * deployment.pipeline_parallel_size < max_num_seqs * num_tokens:
+        if num_tokens > 1:
+            raise InputError(
+                f"--max-num-batched-tokens {budget:,} is less than the {max_num_seqs * num_tokens:,} tokens that rounds of "
+                f"{max_num_seqs:,} sequences (--max-num-seqs) verify, {num_tokens} each: raise it, or lower --max-num-seqs"
+            )
         msg = f"--max-num-batched-tokens {budget:,} is less than the {max_num_seqs:,} sequences that may run (--max-num-seqs)"
         raise InputError(f"{msg}: each of them takes a token per step")
     longest = max_model_len(request)
@@ -300,7 +358,7 @@ def engine_config(
     microbatches = deployment.pipeline_parallel_size
     return EngineConfig(
         num_gpu_blocks, size, max_num_seqs, budget * microbatches, num_fixed, enable_prefix_caching, microbatches,
-        uncached_first=request.engine.name == "sglang",
+        uncached_first=request.engine.name == "sglang", speculation=rounds,
     )  # fmt: skip
 
 
@@ -331,7 +389,7 @@ class KVCacheBlocks(NamedTuple):
 def kv_cache_blocks(stage: StageMemory, usable_bytes: float, max_model_len: int) -> KVCacheBlocks:
     """The KV cache blocks that fit in some bytes of a device.
 
-    Where all layers cache all tokens, the block is the engine's. Else it has the bytes of the layers that cache all tokens, and
+    Where all layers cache all tokens, the block is the engine's; it holds the draft's tokens too. Else it has the bytes of the layers that cache all tokens, and
     windows, chunks and states count as fixed blocks. Without a layer that caches all tokens, one block holds a sequence.
 
     Args:
@@ -339,11 +397,13 @@ def kv_cache_blocks(stage: StageMemory, usable_bytes: float, max_model_len: int)
         usable_bytes: memory for the KV cache, bytes; may be negative, then no block fits.
         max_model_len: tokens of the longest sequence, prompt and output.
     """
-    layout = stage.layout
-    growing = [kind for kind in layout.kinds if kind.window is kind.chunk is None]
-    others = [kind for kind in layout.kinds if kind not in growing]
+    kinds = [kind for layout in stage.layouts for kind in layout.kinds]
+    growing = [kind for kind in kinds if kind.window is kind.chunk is None]
+    others = [kind for kind in kinds if kind not in growing]
     # a window or chunk, once it is full, on the way to a step of one token
-    fixed = layout.state_bytes + sum(kind.blocks(max_model_len, 1) * kind.block_bytes for kind in others)
+    fixed = sum(layout.state_bytes for layout in stage.layouts) + sum(
+        kind.blocks(max_model_len, 1) * kind.block_bytes for kind in others
+    )
     if not growing:  # a sequence takes the same, however long it is
         return KVCacheBlocks(int(usable_bytes // fixed) if fixed else 2**40, max_model_len, 0)
     size = growing[0].block * (growing[0].ratio or 1)

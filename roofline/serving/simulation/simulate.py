@@ -13,7 +13,7 @@ from roofline import files
 from roofline.blocks.model import Model
 from roofline.documents import __version__
 from roofline.errors import InputError
-from roofline.predict.options import DEPLOYMENT, Count, DeploymentOptions, Number, keywords
+from roofline.predict.options import DEPLOYMENT, SPECULATION, Count, LimitsOptions, Number, keywords
 from roofline.predict.request import ResolvedRequest, sized
 from roofline.serving.preemption.copies import parse_host_copy
 from roofline.serving.simulation.confidence import MIN_REQUESTS, WarmUp, initial_requests
@@ -21,7 +21,7 @@ from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
 from roofline.serving.simulation.result import Simulation, changes, is_saturated, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
-from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_replica, resolve_server
+from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_server, resolve_speculative_replica
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.serving.traffic.classes import Traffic
 from roofline.serving.traffic.scalars import parse_share
@@ -39,7 +39,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 
 
 @files.run()  # its inputs are not written over from Python either
-@keywords(*DEPLOYMENT)
+@keywords(*DEPLOYMENT, SPECULATION)
 def simulate(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
@@ -87,7 +87,7 @@ def simulate(
     percentile: float | str | None = None,
     interrupts: Interrupts | None = None,
     progress: Callable[[int, int | None], None] | None = None,
-    **deployment: Unpack[DeploymentOptions],
+    **deployment: Unpack[LimitsOptions],
 ) -> Simulation:
     """Serve a workload on a deployment, one engine step at a time.
 
@@ -146,7 +146,7 @@ def simulate(
             has it.
         interrupts: what Ctrl-C does: with it the run ends, and the result is of what was served so far (`interrupted`).
         progress: called now and then with the number of requests that have ended, and of all (None: unknown).
-        **deployment: the options of `roofline analyze` that describe the deployment.
+        **deployment: the options of `roofline analyze` that describe the deployment, and its speculative decoding.
 
     Returns:
         The result, without metrics where the deployment does not fit (`fits`). `.to_dict()` has the layout of
@@ -183,13 +183,13 @@ def simulate(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
     one, options = sized(hardware, {**deployment}, 1 if replicas is None else parse_count(replicas, "--replicas", 1))
-    replica = resolve_replica(model, one, options)
+    replica, speculation = resolve_speculative_replica(model, one, options)
     try:
         server = resolve_server(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
             enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
-            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload,
+            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

@@ -11,12 +11,12 @@ FLUSH = 1 << 13
 
 RUN = (
     "begins", "ends", "lead", "steps", "sequences", "cached", "prompt_tokens", "prompts", "running", "waiting", "blocks",
-    "seconds", "more", "stalled", "grown",
+    "seconds", "more", "stalled", "grown", "tokens",
 )  # fmt: skip
 """Columns of a run of steps: its times; seconds of copies before the first; steps; sequences that decode, and their cached
 tokens before the first step; new tokens of prompts, and prompts that end; requests that run, and that wait; blocks taken, on
 average; seconds of the first step, and what each takes more than the one before; sequences whose last token is older than the
-last step; blocks allocated from the first step to the last."""
+last step; blocks allocated from the first step to the last; output tokens per decode step."""
 CHUNK = ("new", "before")
 """Columns of a chunk of a prompt: its new tokens, and those computed before."""
 GAP = ("seconds", "count")
@@ -38,8 +38,8 @@ class StepLog:
     """
 
     __slots__ = (
-        "chunks", "dropped", "ends", "failed", "gap_ends", "gaps", "loads", "num_ended", "num_failed", "num_preemptions",
-        "on_end", "read", "recomputed", "runs", "swapped",
+        "chunks", "dropped", "ends", "failed", "gap_ends", "gaps", "loads", "num_accepted_tokens", "num_ended", "num_failed",
+        "num_preemptions", "num_rounds", "on_end", "read", "recomputed", "runs", "swapped",
     )  # fmt: skip
 
     def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
@@ -47,6 +47,8 @@ class StepLog:
         self.on_end: Callable[[Request, float], None] | None = None
         """Called with a request that ends, and when."""
         self.num_ended = self.num_failed = self.num_preemptions = 0
+        self.num_rounds = self.num_accepted_tokens = 0
+        """With speculative decoding: rounds of the sequences that no longer decode, and drafted tokens accepted in them."""
         self.runs: list[float] = []
         self.chunks: list[float] = []
         self.gaps: list[float] = []
