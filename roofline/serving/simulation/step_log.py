@@ -23,8 +23,11 @@ GAP = ("seconds", "count")
 """Columns of gaps between tokens that are not the time of one step."""
 RECOMPUTED = ("begins", "ends", "tokens", "seconds")
 """Columns of a step with tokens that had been dropped: its times; those tokens; seconds that it takes more for them."""
-END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica", "cached")
-"""Columns of a request that has ended; `cached`: prompt tokens found in the prefix cache when it was first admitted."""
+END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica", "cached", "passed")
+"""Columns of a request that has ended; `cached`: prompt tokens found in the prefix cache when it was first admitted; `passed`:
+requests that came later and were admitted before it, at least."""
+SHED = ("index", "arrived", "class", "shed")
+"""Columns of a request that was shed; `shed`: when."""
 
 
 class StepLog:
@@ -35,21 +38,22 @@ class StepLog:
     """
 
     __slots__ = (
-        "chunks", "dropped", "ends", "gap_ends", "gaps", "num_ended", "num_preemptions", "on_end", "read", "recomputed",
-        "runs", "swapped",
+        "chunks", "dropped", "ends", "gap_ends", "gaps", "num_ended", "num_preemptions", "num_shed", "on_end", "read",
+        "recomputed", "runs", "sheds", "swapped",
     )  # fmt: skip
 
     def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
         self.read = read
         self.on_end: Callable[[Request, float], None] | None = None
-        """Called with a request that ends, and when."""
-        self.num_ended = self.num_preemptions = 0
+        """Called with a request that ends, or is shed, and when."""
+        self.num_ended = self.num_preemptions = self.num_shed = 0
         self.runs: list[float] = []
         self.chunks: list[float] = []
         self.gaps: list[float] = []
         self.gap_ends: list[float] = []
         """Of each row of `gaps`: when it ends."""
         self.ends: list[float] = []
+        self.sheds: list[float] = []
         self.swapped: list[float] = []
         """Of each cache that moved to the host: when, and its tokens."""
         self.dropped: list[float] = []
@@ -58,7 +62,10 @@ class StepLog:
 
     def clear(self) -> None:
         """Empty all rows, in place; counts stay."""
-        for row in (self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.swapped, self.dropped, self.recomputed):
+        for row in (
+            self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.sheds, self.swapped, self.dropped,
+            self.recomputed,
+        ):  # fmt: skip
             row.clear()
 
     def end(self, request: Request, time: float, replica: int) -> None:
@@ -67,8 +74,22 @@ class StepLog:
         self.ends.extend((
             request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens, request.first_token_time, time,
             request.num_preemptions, request.class_index, replica, request.num_hit_tokens,
+            request.num_passed,
         ))  # fmt: skip
         if self.on_end is not None:
             self.on_end(request, time)
         if self.read is not None and not self.num_ended % FLUSH:
+            self.read(self)
+
+    def shed(self, request: Request, time: float) -> None:
+        """Log a request that is turned away, or dropped while it waits, at `time`, in seconds."""
+        self.note_shed(request, time)
+        if self.on_end is not None:
+            self.on_end(request, time)
+
+    def note_shed(self, request: Request, time: float) -> None:
+        """Log a request that does not reach a replica, of which whoever sent it knows."""
+        self.num_shed += 1
+        self.sheds.extend((request.index, request.arrival_time, request.class_index, time))
+        if self.read is not None and not self.num_shed % FLUSH:
             self.read(self)
