@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
+from roofline.serving.simulation.admission import AdmissionControl, QueueLimit, TTFTControl
+from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
+from roofline.serving.simulation.queues import Aged, LeastServed, ShortestFirst
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop
+from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS
-from roofline.serving.simulation.step_log import StepLog
+from roofline.serving.simulation.step_log import SHED, StepLog
 from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
 from roofline.serving.simulation.workload import Workload
 
@@ -116,6 +120,11 @@ class Served:
     events: list[tuple[int, Event]] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
 
+    @property
+    def shed(self) -> list[int]:
+        """Requests that were shed, in order."""
+        return [int(index) for index in self.log.sheds[:: len(SHED)]]
+
     def of(self, *kinds: str, replica: int = 0) -> list[Event]:
         """Events of some kinds (all, where none is named) of a replica."""
         return [event for at, event in self.events if at == replica and (not kinds or event[0] in kinds)]
@@ -159,17 +168,22 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
 
 
 def serve(
-    name: str, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
+    policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
-    think: float = 0.0, watch: MakeWatch | None = None,
+    think: float = 0.0, watch: MakeWatch | None = None, admission: Callable[[], AdmissionControl] | None = None,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too."""
+    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too;
+    `admission` the control of each replica."""
+    scheduler = SCHEDULERS[policy] if isinstance(policy, str) else policy
     log = StepLog()
     served = Served([], log)
     served.replicas = [
-        Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
+        Replica(
+            scheduler, times, config, log=log, preemption=preemption, index=index, stepwise=stepwise,
+            admission=None if admission is None else admission(),
+        )
         for index in range(replicas)
-    ]
+    ]  # fmt: skip
 
     def listen(index: int, other: Callable[[Event], None] | None) -> Callable[[Event], None]:
         def listener(event: Event) -> None:
@@ -210,6 +224,30 @@ class World:
     """Whether prompts have something in common."""
 
 
+def drawn_policy(rng: random.Random, name: str, seed: int) -> SchedulingPolicy:
+    """A scheduler with or without weights, errors in predicted lengths, ageing, another preemption candidate."""
+    policy = SCHEDULERS[name]
+    queue = policy.queue
+    if isinstance(queue, ShortestFirst) and rng.random() < 0.5:
+        queue = ShortestFirst(rng.choice([0.2, 1.0]), (seed,))
+    if isinstance(queue, LeastServed):
+        queue = LeastServed(rng.choice([(), (1.0, 3.0, 0.7)]))
+    if not policy.queue().fifo and rng.random() < 0.5:
+        queue = Aged(queue, rng.choice([0.0, 2.0, 15.0]))  # type: ignore[arg-type]
+    if not policy.reserves_output and rng.random() < 0.4:
+        policy = replace(policy, preemption_candidate=CANDIDATES[rng.choice(sorted(CANDIDATES))].choose)
+    return replace(policy, queue=queue)
+
+
+def drawn_admission(rng: random.Random) -> Callable[[], AdmissionControl] | None:
+    """None of most worlds; else a limit of the queue, or objectives for TTFT of some classes."""
+    kind = rng.choice([None, None, None, "queue", "slo"])
+    if kind is None:
+        return None
+    limit, objectives = rng.randint(1, 8), [rng.choice([4.0, 15.0, 60.0, math.inf]) for _ in range(3)]
+    return lambda: QueueLimit(limit, 3) if kind == "queue" else TTFTControl(objectives)
+
+
 def world(seed: int) -> World:
     """The world of a seed."""
     rng = random.Random(seed)  # noqa: S311 - no secret
@@ -237,12 +275,15 @@ def world(seed: int) -> World:
             for index in range(num_requests)
         ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
+    policy = drawn_policy(rng, name, seed)
+    admission = drawn_admission(rng)
 
     def run(stepwise: bool, watch: MakeWatch | None = None) -> Served:
         return serve(
-            name, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
+            policy, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
             replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
+            admission=admission,
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests), any(contents))

@@ -169,11 +169,13 @@ class TTFTControl(AdmissionControl):
 
     def judge(self, scheduler: Scheduler) -> None:
         """Shed what cannot be in time."""
-        arrived, self._arrived = self._arrived, []
-        shed: set[Request] = set()
-        for request in arrived:
-            if request not in shed:
-                self._arrives(request, scheduler, shed)
+        if self._arrived:
+            known_until = scheduler.known_until if scheduler.running else math.inf
+            known = [request for request in self._arrived if request.arrival_time <= known_until]
+            self._arrived = self._arrived[len(known) :]
+            for request in known:
+                if _waits(request):
+                    self._arrives(request, scheduler)
         now, latest = scheduler.now, self._latest
         while latest and latest[0][0] < now:
             _, _, request = heappop(latest)
@@ -186,13 +188,15 @@ class TTFTControl(AdmissionControl):
                     heappush(latest, (time, request.index, request))
 
     def next_change(self, scheduler: Scheduler) -> float:
-        """Return when the next waiting request is too late."""
+        """Return when the next waiting request is too late; before any time where one has to be judged that is not known yet."""
+        if self._arrived:
+            return -math.inf
         latest = self._latest
         while latest and not _waits(latest[0][-1]):
             heappop(latest)
         return latest[0][0] if latest else math.inf
 
-    def _arrives(self, request: Request, scheduler: Scheduler, shed: set[Request]) -> None:
+    def _arrives(self, request: Request, scheduler: Scheduler) -> None:
         due = request.arrival_time + self._objectives[request.class_index]
         before = list(scheduler.waiting.before(request))
         num_tokens = sum([_left(one, scheduler) for one in (request, *before)])
@@ -208,8 +212,7 @@ class TTFTControl(AdmissionControl):
             num_tokens -= _left(one, scheduler)
         for one in dropped:
             scheduler.shed(one, scheduler.now)
-            shed.add(one)
-        if request not in shed:
+        if _waits(request):
             heappush(self._latest, (self._latest_start(request, scheduler), request.index, request))
 
     def _latest_start(self, request: Request, scheduler: Scheduler) -> float:
@@ -277,7 +280,7 @@ def _read_queue(text: str, arguments: Sequence[str]) -> Admission:
 
 def _read_token_bucket(text: str, arguments: Sequence[str]) -> Admission:
     first, *rest = arguments
-    rate = parse_rate(first)
+    rate = parse_rate(first, "prompt tokens")
     (burst,) = [parse_count(one, "BURST", minimum=1) for one in rest] or [rate * BURST_SECONDS]
     return Admission(text, gate=lambda: TokenBuckets(rate, burst))
 

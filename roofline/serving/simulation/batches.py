@@ -23,19 +23,19 @@ GROUP = 5
 _MAX_GROUPS = 1 << 16
 
 
-OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens")
+OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens", "shed")
 """Sums over the requests of a class."""
 
 
 class Batch:
-    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; and
-    `OF_CLASS` by the number of their class."""
+    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; how
+    many were shed; and `OF_CLASS` by the number of their class."""
 
-    __slots__ = ("cached_tokens", "classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "times")
+    __slots__ = ("cached_tokens", "classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "shed", "times")
 
     def __init__(self) -> None:
         self.times = {name: Histogram() for name in TIMES}
-        self.completed = self.good = self.preempted = 0
+        self.completed = self.good = self.preempted = self.shed = 0
         self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
         self.classes: dict[int, list[float]] = {}
 
@@ -51,6 +51,7 @@ class Batch:
         self.completed += other.completed
         self.good += other.good
         self.preempted += other.preempted
+        self.shed += other.shed
         self.output_tokens += other.output_tokens
         self.prompt_tokens += other.prompt_tokens
         self.cached_tokens += other.cached_tokens

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from roofline.serving.simulation.batches import Batch, Batches, Groups, merged
+from roofline.serving.simulation.batches import OF_CLASS, Batch, Batches, Groups, merged
 from roofline.serving.simulation.histogram import Histogram
-from roofline.serving.simulation.step_log import CHUNK, END, GAP, RECOMPUTED, RUN, StepLog
+from roofline.serving.simulation.step_log import CHUNK, END, GAP, RECOMPUTED, RUN, SHED, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
 from roofline.specs.workload import Segment
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
 """What preemptions cost."""
 LEVELS = ("running", "waiting", "blocks")
-COUNTS = ("arrived", "ended", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
+COUNTS = ("arrived", "ended", "shed", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
 """Prompt tokens include those that are computed again; swapped tokens count when they move out."""
 INTERVALS = 512
 _FIRST_WIDTH = 1 / 64  # seconds
@@ -158,6 +158,9 @@ class Metrics:
         moved to the host, seconds in which steps waited for copies."""
         self.last = 0.0
         """When the last request ended."""
+        self.longest_wait: dict[str, Any] | None = None
+        """Of the request with the longest time to first token: `request`, `class` (its number), `seconds`, and how many requests
+        that came later were `admitted_before` it, at least."""
         self.block_seconds = 0.0
 
     # What counts
@@ -203,11 +206,13 @@ class Metrics:
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
         gaps, swapped, chunks = table(log.gaps, len(GAP)), table(log.swapped, 2), table(log.chunks, len(CHUNK))
-        recomputed = table(log.recomputed, len(RECOMPUTED))
+        recomputed, shed = table(log.recomputed, len(RECOMPUTED)), table(log.sheds, len(SHED))
         dropped, gap_ends = (np.array(row, dtype=np.float64) for row in (log.dropped, log.gap_ends))
         log.clear()
         self._counted = None
         self._add_ended(dict(zip(END, ended.T, strict=True)))
+        if len(shed):
+            self._add_shed(dict(zip(SHED, shed.T, strict=True)))
         self._add_runs(dict(zip(RUN, runs.T, strict=True)))
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
@@ -241,6 +246,12 @@ class Metrics:
             within["ttft"] &= others | (ttft <= max_ttft)
             within["tpot"] &= others | (tpot <= max_tpot) | (output == 1)
         good = within["ttft"] & within["tpot"]
+        longest = int(ttft.argmax())
+        if self.longest_wait is None or ttft[longest] > self.longest_wait["seconds"]:
+            self.longest_wait = {
+                "request": int(ended["index"][longest]), "class": int(ended["class"][longest]),
+                "seconds": float(ttft[longest]), "admitted_before": int(ended["passed"][longest]),
+            }  # fmt: skip
         self.groups["ttft"].add(ended["index"], ttft)
         self.groups["e2e"].add(ended["index"], e2e)
         for batch, rows in self.batches.of_requests(ended["index"]):
@@ -258,7 +269,17 @@ class Metrics:
             for index in np.unique(which).astype(np.int64).tolist():
                 of = rows[which == index]
                 sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
-                batch.add_class(index, [float(len(of)), *map(float, sums)])
+                batch.add_class(index, [float(len(of)), *map(float, sums), 0.0])
+
+    def _add_shed(self, shed: dict[str, Array]) -> None:
+        import numpy as np
+
+        self.series.count("arrived", shed["arrived"])
+        self.series.count("shed", shed["shed"])
+        for batch, rows in self.batches.of_requests(shed["index"]):
+            batch.shed += len(rows)
+            for index, num in zip(*np.unique(shed["class"][rows], return_counts=True), strict=True):
+                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 1), float(num)])
 
     def _add_runs(self, runs: dict[str, Array]) -> None:
         import numpy as np
@@ -282,12 +303,13 @@ class Metrics:
     def saturated(self, first: float, last: float) -> bool:
         """Return whether requests that arrived between two times, in seconds, came faster than they were served.
 
-        In the second half of that time more must have arrived than have ended, by 2 % of those that arrived, and by more than
-        chance brings (three times the root of their number); and there must be requests that wait.
+        In the second half of that time more must have arrived than have ended or were shed, by 2 % of those that arrived, and
+        by more than chance brings (three times the root of their number); and there must be requests that wait.
         """
         width, sums = self.series.width, self.series.sums
         middle, end = int((first + last) / 2 / width), int(last / width) + 1
-        arrived, ended = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended"))
+        arrived, ended, shed = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended", "shed"))
+        ended += shed
         waiting = self.series.mean("waiting", last - (last - first) / 20, last)
         return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "prefix_hit_rate", "warm_up")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "longest_wait", "prefix_hit_rate", "shed_share", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -68,7 +68,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Numbers of requests. `cut`: of those that completed, the ones in the warm-up, which nothing else counts."""
+    """Numbers of requests. `refused`: they could never be served; `shed`: turned away or dropped by admission control; `cut`: of
+    those that completed, the ones in the warm-up, which nothing else counts."""
 
     arrived: int = 0
     completed: int = 0
@@ -76,11 +77,12 @@ class Requests:
     preemptions: int = 0
     preempted: int = 0
     cut: int = 0
+    shed: int = 0
 
     @property
     def unfinished(self) -> int:
         """Requests that ran or waited when the run was interrupted."""
-        return self.arrived - self.completed - self.refused
+        return self.arrived - self.completed - self.refused - self.shed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -113,12 +115,18 @@ class Simulation(Displayed):
     can do. None elsewhere, and without an estimate."""
     goodput: float | None = None
     within_slo: float | None = None
-    """Share of the requests within the SLO; None without one."""
+    """Share of the requests within the SLO, of which shed ones are not; None without one."""
+    shed_share: float = 0.0
+    """Share of the requests that admission control turned away or dropped."""
+    longest_wait: dict[str, Any] | None = None
+    """Of the request with the longest time to its first token: `run`, `request`, `class`, `seconds`; how many requests that came
+    later were `admitted_before` it, at least; and whether the scheduler `starved` it: 100 requests or more, and ten times the
+    median or longer. The warm-up counts."""
     confidence: dict[str, Any] = field(default_factory=dict)
     """Intervals (`low`, `high`) of `within_slo` and `goodput` at a `level`; the rate of completions counts as known."""
     classes: tuple[dict[str, Any], ...] = ()
-    """Of each class of requests: how many completed, mean TTFT and E2E, output tokens/s of a request while it is served, and
-    the share within the SLO."""
+    """Of each class of requests: how many completed, mean TTFT and E2E, output tokens/s of a request while it is served,
+    the share within the SLO, and how many were shed."""
     fairness: float | None = None
     """Jain's index over the classes: 1 if all get the same share of their requests within the SLO (without one: the same output
     tokens/s per request), 1/n if one gets everything; None of one class."""
@@ -163,7 +171,7 @@ class Simulation(Displayed):
             "workload": self.workload,
             "server": self.server,
             "requests": {
-                "arrived": counts.arrived, "completed": counts.completed, "refused": counts.refused,
+                "arrived": counts.arrived, "completed": counts.completed, "refused": counts.refused, "shed": counts.shed,
                 "unfinished": counts.unfinished,
                 "preemptions": counts.preemptions, "preempted": counts.preempted, "cut": counts.cut,
             },
@@ -181,6 +189,8 @@ class Simulation(Displayed):
             "throughput_interval": self.throughput_interval,
             "goodput": self.goodput,
             "within_slo": self.within_slo,
+            "shed_share": self.shed_share,
+            "longest_wait": self.longest_wait,
             "confidence": self.confidence,
             "warm_up": self.warm_up,
             "classes": list(self.classes),
@@ -278,6 +288,7 @@ def summarize(
             "router": server.router,
             "attention_dp_balance": server.attention_dp_balance,
             "preemption": server.preemption.mode,
+            "admission": server.admission.text,
             "basis": server.tables.basis,
             "blocks": server.config.num_gpu_blocks,
             "block_size": server.config.block_size,
@@ -292,6 +303,7 @@ def summarize(
             preemptions=sum(one.num_preemptions for one in runs),
             preempted=preempted,
             cut=sum(one.num_warm_up for one in runs),
+            shed=sum(one.num_shed for one in runs),
         ),
         preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
         refusals=tuple(runs[0].refusals),
@@ -304,6 +316,8 @@ def summarize(
         throughput_interval=_rates_interval(rates, steps) if paced and server.tables.basis == "estimate" else None,
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
+        shed_share=sum(one.num_shed for one in runs) / max(sum(one.num_arrived for one in runs), 1),
+        longest_wait=_longest_wait(workload, runs, latencies["ttft_s"].p50),
         confidence=_of_slo(certainty, rates["requests_per_s"]) if slo else {},
         warm_up=warm_up.to_dict(),
         classes=classes,
@@ -324,17 +338,33 @@ def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dic
     whole = merged([one.metrics.counted for one in runs])
     classes = []
     for index, one in enumerate(workload.classes):
-        completed, good, within_ttft, within_tpot, ttft, e2e, tokens = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        completed, good, within_ttft, within_tpot, ttft, e2e, tokens, shed = whole.classes.get(index, [0.0] * len(OF_CLASS))
+        number = completed + shed
         classes.append({
-            "name": one.name, "completed": int(completed),
-            "within_slo": good / completed if slo and completed else None,
-            "within_ttft": within_ttft / completed if one.ttft and completed else None,
+            "name": one.name, "completed": int(completed), "shed": int(shed),
+            "within_slo": good / number if slo and number else None,
+            "within_ttft": within_ttft / number if one.ttft and number else None,
             "within_tpot": within_tpot / completed if one.tpot and completed else None,
             "ttft_s": ttft / completed if completed else None,
             "e2e_s": e2e / completed if completed else None,
             "output_tokens_per_s": tokens / e2e if e2e else None,
         })  # fmt: skip
     return tuple(classes)
+
+
+STARVED_PASSED, STARVED_MEDIANS = 100, 10
+"""A scheduler starves a request when it admits this many later ones before it, and it waits this many medians of TTFT."""
+
+
+def _longest_wait(workload: Workload, runs: Sequence[Run], median: float | None) -> dict[str, Any] | None:
+    """The longest time to first token of several runs."""
+    waits = [(one.metrics.longest_wait["seconds"], number) for number, one in enumerate(runs) if one.metrics.longest_wait]
+    if not waits or median is None:
+        return None
+    seconds, number = max(waits, key=lambda wait: (wait[0], -wait[1]))
+    longest = runs[number].metrics.longest_wait or {}
+    starved = longest["admitted_before"] >= STARVED_PASSED and seconds >= STARVED_MEDIANS * median
+    return {"run": number, **longest, "class": workload.classes[longest["class"]].name, "starved": starved}
 
 
 def jain(shares: Sequence[float | None]) -> float | None:
@@ -464,7 +494,7 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "throughput.output_tokens_per_s": counts.output_tokens / counted,
         "throughput.prompt_tokens_per_s": counts.prompt_tokens / counted,
         "goodput": counts.good / counted,
-        "within_slo": counts.good / counts.completed if counts.completed else None,
+        "within_slo": counts.good / (counts.completed + counts.shed) if counts.completed + counts.shed else None,
         "utilisation.compute": metrics.utilized_s["matrix"] / device_s if device_s else None,
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,

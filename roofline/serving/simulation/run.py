@@ -10,13 +10,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
+from roofline.serving.simulation.queues import for_run
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
@@ -42,6 +43,7 @@ class Run:
     num_warm_up: int = 0
     num_arrived: int = 0
     num_refused: int = 0
+    num_shed: int = 0
     num_ended: int = 0
     num_preemptions: int = 0
     first_arrival: float = math.inf
@@ -98,14 +100,18 @@ def run(
         with whole():
             metrics.read(log)
         if observers.progress is not None:
-            observers.progress(log.num_ended, expected)
+            observers.progress(log.num_ended + log.num_shed, expected)
 
     log = StepLog(read)
     num_ranks = server.tables.ranks
+    rng_seed = tuple(seed)
+    weights = [one.weight for one in workload.classes]
+    policy = replace(server.scheduler, queue=for_run(server.scheduler.queue, weights, rng_seed))
+    control, objectives = server.admission.control, [one.ttft or math.inf for one in workload.classes]
     ranks = [
         Replica(
-            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise,
+            policy, server.tables, server.config, log=log, preemption=server.preemption, index=index,
+            stepwise=server.stepwise, admission=None if control is None else control(objectives),
         )
         for index in range(server.replicas * num_ranks)
     ]  # fmt: skip
@@ -121,7 +127,6 @@ def run(
             RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance) for group in groups
         ]
     route = router.route(replicas)
-    rng_seed = tuple(seed)
     try:
         with running():
             if workload.dependent:
@@ -132,7 +137,7 @@ def run(
     except StoppedError:
         result.stopped = True
         metrics.read(log)
-    result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
+    result.num_preemptions, result.num_ended, result.num_shed = log.num_preemptions, log.num_ended, log.num_shed
     return result
 
 
@@ -151,7 +156,7 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
 
 
 def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, trace: Trace | None) -> Refuse:
-    """Counts the requests that arrive, and refuses those that could never be served.
+    """Counts the requests that arrive, and refuses those that could never be served, or that the gate does not admit.
 
     Raises:
         InputError: by the function that is returned: more unfinished requests at a time than a run holds.
@@ -159,6 +164,7 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
     # sequences of this many tokens are never refused: the last token is not cached
     config = server.config
     batches = result.metrics.batches
+    gate = None if server.admission.gate is None else server.admission.gate()
     always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
 
     def refuse(request: Request) -> bool:
@@ -170,7 +176,12 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
             batches.begin(time)
         num_tokens = request.num_prompt_tokens + request.max_tokens
         if num_tokens <= always:
-            if result.num_arrived - result.num_refused - log.num_ended > MAX_UNFINISHED:
+            if gate is not None and not gate.admits(request):
+                log.note_shed(request, time)
+                if trace is not None:
+                    trace.refused(request, "shed")
+                return True
+            if result.num_arrived - result.num_refused - log.num_ended - log.num_shed > MAX_UNFINISHED:
                 raise InputError(
                     f"{MAX_UNFINISHED:,} requests run or wait {time:,.4g} s after the start, and a run holds no more: "
                     "give fewer --requests, a lower rate, or more --replicas"
