@@ -97,7 +97,25 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
         first = result.refusals[0]
         refused = f"{plural(counts.refused, 'request')} refused, such as request {first['request']}"
         lines.append(("Refused", f"{refused}: {first['why']}."))
+    if counts.shed:
+        classes = [f"{one['name']} {one['shed']:,}" for one in result.classes if one["shed"]]
+        by_class = f" ({', '.join(classes)})" if len(result.classes) > 1 and classes else ""
+        missed = "; the SLO counts them as missed" if result.within_slo is not None else ""
+        shed = f"{plural(counts.shed, 'request')} shed by --admission {result.server['admission']}"
+        lines.append(("Shed", f"{shed}, {percent(result.shed_share, digits=3)}{by_class}{missed}."))
+    if (longest := result.longest_wait) is not None and longest["starved"]:
+        lines.append(("Warning", starvation(longest, result.server["scheduler"])))
     return lines
+
+
+def starvation(longest: Mapping[str, Any], scheduler: str) -> str:
+    """A sentence: the request that a scheduler starves."""
+    request = f"Request {longest['request']} (class {longest['class']})"
+    later = f"{longest['admitted_before']:,} later ones"
+    return (
+        f"{request} is starved: it waited {seconds(longest['seconds'])} for its first token, and {scheduler} admitted at least "
+        f"{later} before it; --max-wait bounds that."
+    )
 
 
 def workload(result: Simulation) -> list[str]:
@@ -116,6 +134,7 @@ def workload(result: Simulation) -> list[str]:
     if server:
         parts += [f"{server['replicas']} replicas ({_router(server)})"] if server["replicas"] > 1 else []
         parts.append(f"scheduler {server['scheduler']}")
+        parts += [f"admission {server['admission']}"] if server.get("admission", "all") != "all" else []
     return parts
 
 
