@@ -103,17 +103,17 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
         missed = "; the SLO counts them as missed" if result.within_slo is not None else ""
         shed = f"{plural(counts.shed, 'request')} shed by --admission {result.server['admission']}"
         lines.append(("Shed", f"{shed}, {percent(result.shed_share, digits=3)}{by_class}{missed}."))
-    if (longest := result.longest_wait) is not None and longest["starved"]:
-        lines.append(("Warning", starvation(longest, result.server["scheduler"])))
+    if result.starved is not None:
+        lines.append(("Warning", starvation(result.starved, result.server["scheduler"])))
     return lines
 
 
-def starvation(longest: Mapping[str, Any], scheduler: str) -> str:
+def starvation(starved: Mapping[str, Any], scheduler: str) -> str:
     """A sentence: the request that a scheduler starves."""
-    request = f"Request {longest['request']} (class {longest['class']})"
-    later = f"{longest['admitted_before']:,} later ones"
+    request = f"Request {starved['request']} (class {starved['class']})"
+    later = f"{starved['admitted_before']:,} later ones"
     return (
-        f"{request} is starved: it waited {seconds(longest['seconds'])} for its first token, and {scheduler} admitted at least "
+        f"{request} is starved: it waited {seconds(starved['seconds'])} for its first token, and {scheduler} admitted at least "
         f"{later} before it; --max-wait bounds that."
     )
 

@@ -29,6 +29,8 @@ COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
 LEVELS = ("running", "waiting", "blocks")
 COUNTS = ("arrived", "ended", "shed", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
 """Prompt tokens include those that are computed again; swapped tokens count when they move out."""
+STARVED_BY = 100
+"""Later requests that are admitted before one that a scheduler starves, at least."""
 INTERVALS = 512
 _FIRST_WIDTH = 1 / 64  # seconds
 _STEP_RATIO = 1e-3
@@ -161,6 +163,8 @@ class Metrics:
         self.longest_wait: dict[str, Any] | None = None
         """Of the request with the longest time to first token: `request`, `class` (its number), `seconds`, and how many requests
         that came later were `admitted_before` it, at least."""
+        self.longest_passed: dict[str, Any] | None = None
+        """The same of those before which at least `STARVED_BY` later ones were admitted."""
         self.block_seconds = 0.0
 
     # What counts
@@ -246,12 +250,9 @@ class Metrics:
             within["ttft"] &= others | (ttft <= max_ttft)
             within["tpot"] &= others | (tpot <= max_tpot) | (output == 1)
         good = within["ttft"] & within["tpot"]
-        longest = int(ttft.argmax())
-        if self.longest_wait is None or ttft[longest] > self.longest_wait["seconds"]:
-            self.longest_wait = {
-                "request": int(ended["index"][longest]), "class": int(ended["class"][longest]),
-                "seconds": float(ttft[longest]), "admitted_before": int(ended["passed"][longest]),
-            }  # fmt: skip
+        self.longest_wait = _longest(ended, ttft, self.longest_wait)
+        if (passed := ended["passed"] >= STARVED_BY).any():
+            self.longest_passed = _longest({name: of[passed] for name, of in ended.items()}, ttft[passed], self.longest_passed)
         self.groups["ttft"].add(ended["index"], ttft)
         self.groups["e2e"].add(ended["index"], e2e)
         for batch, rows in self.batches.of_requests(ended["index"]):
@@ -312,6 +313,17 @@ class Metrics:
         ended += shed
         waiting = self.series.mean("waiting", last - (last - first) / 20, last)
         return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1
+
+
+def _longest(ended: dict[str, Array], ttft: Array, before: dict[str, Any] | None) -> dict[str, Any]:
+    """The longest time to first token of requests that have ended, or of those before."""
+    place = int(ttft.argmax())
+    if before is not None and before["seconds"] >= ttft[place]:
+        return before
+    return {
+        "request": int(ended["index"][place]), "class": int(ended["class"][place]), "seconds": float(ttft[place]),
+        "admitted_before": int(ended["passed"][place]),
+    }  # fmt: skip
 
 
 _OF_GAPS = ("lead", "more", "seconds", "sequences", "stalled", "steps")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "longest_wait", "prefix_hit_rate", "shed_share", "warm_up")
+_LATER = ("classes", "confidence", "fairness", "find_rate", "longest_wait", "prefix_hit_rate", "shed_share", "starved", "warm_up")
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -119,9 +119,11 @@ class Simulation(Displayed):
     shed_share: float = 0.0
     """Share of the requests that admission control turned away or dropped."""
     longest_wait: dict[str, Any] | None = None
-    """Of the request with the longest time to its first token: `run`, `request`, `class`, `seconds`; how many requests that came
-    later were `admitted_before` it, at least; and whether the scheduler `starved` it: 100 requests or more, and ten times the
-    median or longer. The warm-up counts."""
+    """Of the request with the longest time to its first token: `run`, `request`, `class`, `seconds`, and how many requests that
+    came later were `admitted_before` it, at least. The warm-up counts."""
+    starved: dict[str, Any] | None = None
+    """The same of the longest among those that the scheduler starves: it admitted 100 later requests before them, or more, and
+    they waited ten times the median TTFT or longer. None: there is none."""
     confidence: dict[str, Any] = field(default_factory=dict)
     """Intervals (`low`, `high`) of `within_slo` and `goodput` at a `level`; the rate of completions counts as known."""
     classes: tuple[dict[str, Any], ...] = ()
@@ -191,6 +193,7 @@ class Simulation(Displayed):
             "within_slo": self.within_slo,
             "shed_share": self.shed_share,
             "longest_wait": self.longest_wait,
+            "starved": self.starved,
             "confidence": self.confidence,
             "warm_up": self.warm_up,
             "classes": list(self.classes),
@@ -278,6 +281,7 @@ def summarize(
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
     steps = _steps(server.request, typical)
     paced = workload.rate is None or saturated  # by the server
+    starved, median = _longest(workload, [one.metrics.longest_passed for one in runs]), latencies["ttft_s"].p50 or math.inf
     return Simulation(
         inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
         **about,
@@ -317,7 +321,8 @@ def summarize(
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
         shed_share=sum(one.num_shed for one in runs) / max(sum(one.num_arrived for one in runs), 1),
-        longest_wait=_longest_wait(workload, runs, latencies["ttft_s"].p50),
+        longest_wait=_longest(workload, [one.metrics.longest_wait for one in runs]),
+        starved=starved if starved is not None and starved["seconds"] >= STARVED_MEDIANS * median else None,
         confidence=_of_slo(certainty, rates["requests_per_s"]) if slo else {},
         warm_up=warm_up.to_dict(),
         classes=classes,
@@ -352,19 +357,17 @@ def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dic
     return tuple(classes)
 
 
-STARVED_PASSED, STARVED_MEDIANS = 100, 10
-"""A scheduler starves a request when it admits this many later ones before it, and it waits this many medians of TTFT."""
+STARVED_MEDIANS = 10
+"""A request is starved when it waits this many medians of TTFT, and `STARVED_BY` later ones are admitted before it."""
 
 
-def _longest_wait(workload: Workload, runs: Sequence[Run], median: float | None) -> dict[str, Any] | None:
-    """The longest time to first token of several runs."""
-    waits = [(one.metrics.longest_wait["seconds"], number) for number, one in enumerate(runs) if one.metrics.longest_wait]
-    if not waits or median is None:
+def _longest(workload: Workload, waits: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The longest of the waits of several runs."""
+    known = [{"run": number, **wait} for number, wait in enumerate(waits) if wait is not None]
+    if not known:
         return None
-    seconds, number = max(waits, key=lambda wait: (wait[0], -wait[1]))
-    longest = runs[number].metrics.longest_wait or {}
-    starved = longest["admitted_before"] >= STARVED_PASSED and seconds >= STARVED_MEDIANS * median
-    return {"run": number, **longest, "class": workload.classes[longest["class"]].name, "starved": starved}
+    longest = max(known, key=lambda wait: wait["seconds"])
+    return {**longest, "class": workload.classes[longest["class"]].name}
 
 
 def jain(shares: Sequence[float | None]) -> float | None:
