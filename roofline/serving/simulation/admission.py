@@ -145,7 +145,7 @@ class TTFTControl(AdmissionControl):
     * When a request has arrived, before the next step: what is to be computed of prompts that run, of those before it in the
       queue, and of its own, in full steps beside the requests that decode. If that takes too long, requests of later classes
       before it are shed, as many as needed; if all of them are not enough, it is shed itself.
-    * While it waits: once its own prompt alone, in an empty step, would end too late.
+    * While it waits: once its own prompt, beside the requests that decode then, would end too late.
 
     The prediction leaves out waits for slots and blocks; the second rule catches those.
 
@@ -180,7 +180,7 @@ class TTFTControl(AdmissionControl):
         while latest and latest[0][0] < now:
             _, _, request = heappop(latest)
             if _waits(request):
-                # NB: with a prefix cache there may be less to compute than when it came
+                # NB: since it came other requests may decode, and more of its prompt may be cached
                 time = self._latest_start(request, scheduler)
                 if time < now:
                     scheduler.shed(request, now)
@@ -217,11 +217,7 @@ class TTFTControl(AdmissionControl):
 
     def _latest_start(self, request: Request, scheduler: Scheduler) -> float:
         due = request.arrival_time + self._objectives[request.class_index]
-        num_tokens, budget = _left(request, scheduler), scheduler.max_num_batched_tokens
-        size = budget if scheduler.policy.chunked_prefill else num_tokens
-        before = request.num_prompt_tokens - num_tokens
-        chunks = [(min(size, num_tokens - start), before + start) for start in range(0, num_tokens, size)]
-        return due - math.fsum(scheduler.step_time.mixed(0, 0, [chunk]) for chunk in chunks)
+        return due - _seconds(_left(request, scheduler), scheduler)
 
 
 def _waits(request: Request) -> bool:
@@ -314,7 +310,7 @@ ADMISSION: Registry[AdmissionPolicy] = Registry(
         AdmissionPolicy(
             "slo",
             "slo",
-            "a request is shed when the prompts before it, or its own alone, take longer than its TTFT objective; requests of "
+            "a request is shed when the prompts before it, or its own, would take longer than its TTFT objective; requests of "
             "later classes before it go first",
             _read_slo,
             "tiers: BLIS (inference-sim), sim/admission.go (TierShedAdmission)",
