@@ -13,15 +13,19 @@ from roofline.serving.queueing.rounds import RoundLengths
 from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
 from roofline.serving.simulation.failures import FailureConfig
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetConfig, FleetRecord
+from roofline.serving.simulation.admission import AdmissionControl, QueueLimit, TTFTControl
+from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier, TierConfig, Transfer
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
+from roofline.serving.simulation.queues import Aged, LeastServed, ShortestFirst
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop, ordered_loop
+from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS
-from roofline.serving.simulation.step_log import END, StepLog
+from roofline.serving.simulation.step_log import END, SHED, StepLog
 from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
 from roofline.serving.simulation.workload import Workload
 
@@ -127,6 +131,11 @@ class Served:
         """Requests that failed with their replicas."""
         return [int(index) for index in self.log.failed[::2]]
 
+    @property
+    def shed(self) -> list[int]:
+        """Requests that were shed, in order."""
+        return [int(index) for index in self.log.sheds[:: len(SHED)]]
+
     def of(self, *kinds: str, replica: int = 0) -> list[Event]:
         """Events of some kinds (all, where none is named) of a replica."""
         return [event for at, event in self.events if at == replica and (not kinds or event[0] in kinds)]
@@ -170,16 +179,18 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
 
 
 def serve(
-    name: str, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
+    policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
     think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None, tiers: Sequence[TierConfig] = (),
-    always: bool = False,
+    always: bool = False, admission: Callable[[], AdmissionControl] | None = None,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too.
+    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too;
+    `admission` the control of each replica.
 
     With a `fleet` its replicas serve; each life of one is a replica of its own in what is returned. `always`: what a tier has is
     loaded, even where computing it would be faster.
     """
+    scheduler = SCHEDULERS[policy] if isinstance(policy, str) else policy
     log = StepLog()
     served = Served([], log)
     shared = {tier.name: Tier(tier, config.block_size) for tier in tiers if tier.shared}
@@ -198,13 +209,14 @@ def serve(
 
     def make(index: int) -> Replica:
         replica = Replica(
-            SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise, tiers=beside()
-        )
+            scheduler, times, config, log=log, preemption=preemption, index=index, stepwise=stepwise, tiers=beside(),
+            admission=None if admission is None else admission(),
+        )  # fmt: skip
         replica.scheduler.watch = listen(len(served.replicas), None if watch is None else watch(replica))
         served.replicas.append(replica)
         return replica
 
-    probe = Replica(SCHEDULERS[name], times, config)
+    probe = Replica(scheduler, times, config)
 
     def refuse(request: Request) -> bool:
         if probe.refusal(request) is None:
@@ -247,6 +259,30 @@ class World:
     speculation: SpeculativeRounds | None = None
 
 
+def drawn_policy(rng: random.Random, name: str, seed: int) -> SchedulingPolicy:
+    """A scheduler with or without weights, errors in predicted lengths, ageing, another preemption candidate."""
+    policy = SCHEDULERS[name]
+    queue = policy.queue
+    if isinstance(queue, ShortestFirst) and rng.random() < 0.5:
+        queue = ShortestFirst(rng.choice([0.2, 1.0]), (seed,))
+    if isinstance(queue, LeastServed):
+        queue = LeastServed(rng.choice([(), (1.0, 3.0, 0.7)]))
+    if not policy.queue().fifo and rng.random() < 0.5:
+        queue = Aged(queue, rng.choice([0.0, 2.0, 15.0]))  # type: ignore[arg-type]
+    if not policy.reserves_output and rng.random() < 0.4:
+        policy = replace(policy, preemption_candidate=CANDIDATES[rng.choice(sorted(CANDIDATES))].choose)
+    return replace(policy, queue=queue)
+
+
+def drawn_admission(rng: random.Random) -> Callable[[], AdmissionControl] | None:
+    """None of most worlds; else a limit of the queue, or objectives for TTFT of some classes."""
+    kind = rng.choice([None, None, None, "queue", "slo"])
+    if kind is None:
+        return None
+    limit, objectives = rng.randint(1, 8), [rng.choice([4.0, 15.0, 60.0, math.inf]) for _ in range(3)]
+    return lambda: QueueLimit(limit, 3) if kind == "queue" else TTFTControl(objectives)
+
+
 def world(seed: int, *, tiered: bool = False) -> World:
     """The world of a seed; with `tiered` it has KV cache tiers, and prompts with something in common."""
     rng = random.Random(seed)  # noqa: S311 - no secret
@@ -284,14 +320,17 @@ def world(seed: int, *, tiered: bool = False) -> World:
             config, speculation=SpeculativeRounds(lengths, rng.choice([0, drafted]), (seed,)),
             max_num_batched_tokens=max(config.max_num_batched_tokens, config.max_num_seqs * (drafted + 1)),
         )  # fmt: skip
+    policy = drawn_policy(rng, name, seed)
+    admission = drawn_admission(rng)
 
     def run(stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None) -> Served:
         return serve(
-            name, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
+            policy, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
             replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
             fleet=fleet,
             tiers=tiers, always=always,
+            admission=admission,
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests), any(contents), tiers, config.speculation)

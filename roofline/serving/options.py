@@ -185,14 +185,39 @@ class ServerOptions(TypedDict, total=False):
         Text,
         _text(
             "Scheduler: vllm-v1, vllm-v1-async, vllm-v0, sglang, no-evict (TensorRT-LLM), sarathi, orca, "
-            "static, sjf or priority.",
+            "static, sjf, priority or fair (VTC).",
             "NAME",
             "set by the engine (vLLM: vllm-v1)",
             common=True,
         ),
     ]
+    length_error: Annotated[
+        Number,
+        _text("Error of the output lengths that sjf predicts: standard deviation of their logarithm.", "SD", "0: known"),
+    ]
+    max_wait: Annotated[
+        Quantity, _text("Time from arrival after which a request goes first, with sjf, priority or fair.", "TIME", "no limit")
+    ]
+    admission: Annotated[
+        Text,
+        _text(
+            "Admission control: all, queue:N (at most N requests wait at a replica), token-bucket:RATE[:BURST] (prompt tokens/s "
+            "and prompt tokens, per class) or slo (drop requests that would miss --ttft). Later classes are dropped first.",
+            "SPEC",
+            "all",
+        ),
+    ]
     preemption: Annotated[
         Text, _text("Handling of preempted requests: recompute, swap or cheaper (the faster of the two).", "HOW", "recompute")
+    ]
+    preemption_candidate: Annotated[
+        Text,
+        _text(
+            "Request to preempt: last-admitted, last-arrived, least-important (class), fewest-output-tokens or cheapest "
+            "(to restore).",
+            "NAME",
+            "set by the scheduler",
+        ),
     ]
     num_gpu_blocks_override: Annotated[Count, _count("Number of KV cache blocks per replica.", "as many as fit in memory")]
     basis: Annotated[

@@ -26,7 +26,7 @@ def apart(one: Served, other: Served) -> list[str]:
         if len(pairs[0]) != len(pairs[1]):
             found.append(f"{len(pairs[0])} events, and {len(pairs[1])}")
         for left, right in zip(*pairs, strict=False):
-            times = (1, 2) if left[0] in ("mixed", "load") else (1,)
+            times = {"mixed": (1, 2), "load": (1, 2), "shed": (1, 3)}.get(left[0], (1,))
             same = [value for place, value in enumerate(left) if place not in times] == [
                 value for place, value in enumerate(right) if place not in times
             ]
@@ -44,11 +44,12 @@ def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
         runs, steps = one.run(False), one.run(True)
         assert not apart(runs, steps), (seed, one.name, one.mode)
         assert runs.refused == steps.refused
+        assert runs.shed == steps.shed
         assert [replica.batch.num_steps for replica in runs.replicas] == [replica.batch.num_steps for replica in steps.replicas]
 
 
 def test_the_worlds_have_what_can_go_wrong() -> None:
-    """Every scheduler, and thousands of preemptions of both kinds, are in the first 300 of them."""
+    """Every scheduler, thousands of preemptions of both kinds, and shed requests are in the first 300 of them."""
     kinds: Counter[str] = Counter()
     names = set()
     for seed in range(300):
@@ -57,6 +58,7 @@ def test_the_worlds_have_what_can_go_wrong() -> None:
         kinds.update(event[0] for _, event in one.run(False).events)
     assert names == set(SCHEDULERS)
     assert kinds["preempt"] > 1000
+    assert kinds["shed"] > 300
     assert kinds["swap"] > 300
     assert kinds["resume"] == kinds["swap"]
 
@@ -64,10 +66,10 @@ def test_the_worlds_have_what_can_go_wrong() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32).map(world), st.booleans())
 def test_nothing_is_lost(one: World, stepwise: bool) -> None:
-    """Every request ends or is refused; every block, seat and token comes back; time goes forward."""
+    """Every request ends, is refused or is shed; every block, seat and token comes back; time goes forward."""
     served = one.run(stepwise)
     ended = [int(index) for index in served.log.ends[:: len(END)]]
-    assert sorted([*ended, *served.refused]) == list(range(len(one.requests)))
+    assert sorted([*ended, *served.refused, *served.shed]) == list(range(len(one.requests)))
     for replica in served.replicas:
         assert replica.kv_cache.num_free_blocks == replica.kv_cache.num_gpu_blocks
         assert not replica.scheduler.running
@@ -76,6 +78,7 @@ def test_nothing_is_lost(one: World, stepwise: bool) -> None:
         batch, scheduler, cache = replica.batch, replica.scheduler, replica.kv_cache
         assert (batch.num_sequences, batch.num_cached_tokens, batch.num_stalled, scheduler.num_swapped_tokens) == (0, 0, 0, 0)
         assert cache.num_retained_blocks == 0
+        assert scheduler.num_prompt_tokens == 0
         growth = cache.growth
         later = (
             {step: num for step, num in growth.items() if step >= batch.num_steps} if isinstance(growth, Counter) else growth
@@ -103,7 +106,7 @@ def test_every_token_is_computed(one: World) -> None:
                 computed[request] += new
                 assert before + new <= one.requests[request][1] + one.requests[request][2]
     dropped = {event[2] for _, event in served.events if event[0] == "preempt"}
-    refused = set(served.refused)
+    refused = {*served.refused, *served.shed}
     ended = [
         dict(zip(END, served.log.ends[at : at + len(END)], strict=True)) for at in range(0, len(served.log.ends), len(END))
     ]

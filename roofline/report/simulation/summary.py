@@ -102,6 +102,14 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
         first = result.refusals[0]
         refused = f"{plural(counts.refused, 'request')} refused, such as request {first['request']}"
         lines.append(("Refused", f"{refused}: {first['why']}."))
+    if counts.shed:
+        classes = [f"{one['name']} {one['shed']:,}" for one in result.classes if one["shed"]]
+        by_class = f" ({', '.join(classes)})" if len(result.classes) > 1 and classes else ""
+        missed = "; the SLO counts them as missed" if result.within_slo is not None else ""
+        shed = f"{plural(counts.shed, 'request')} shed by --admission {result.server['admission']}"
+        lines.append(("Shed", f"{shed}, {percent(result.shed_share, digits=3)}{by_class}{missed}."))
+    if result.starved is not None:
+        lines.append(("Warning", starvation(result.starved, result.server["scheduler"])))
     return lines
 
 
@@ -115,6 +123,16 @@ def _speculation(drafted: Mapping[str, Any]) -> str:
     return (
         f"{per_round} per round from {drafted['draft']}, {share} of them accepted: mean acceptance length {number(length, 3)}. "
         "The tokens of a round arrive together: ITL is the time between rounds."
+    )
+
+
+def starvation(starved: Mapping[str, Any], scheduler: str) -> str:
+    """A sentence: the request that a scheduler starves."""
+    request = f"Request {starved['request']} (class {starved['class']})"
+    later = f"{starved['admitted_before']:,} later ones"
+    return (
+        f"{request} is starved: it waited {seconds(starved['seconds'])} for its first token, and {scheduler} admitted at least "
+        f"{later} before it; --max-wait bounds that."
     )
 
 
@@ -134,6 +152,7 @@ def workload(result: Simulation) -> list[str]:
     if server:
         parts += [text] if (text := _replicas(result)) else []
         parts.append(f"scheduler {server['scheduler']}")
+        parts += [f"admission {server['admission']}"] if server.get("admission", "all") != "all" else []
     return parts
 
 

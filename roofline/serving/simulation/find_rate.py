@@ -224,7 +224,7 @@ class _Search:
         within: dict[str, float] = {}
         holds = not result.saturated
         for one, described in zip(result.classes, result.workload["classes"], strict=True):
-            if not one["completed"] or one["within_slo"] is None:
+            if one["within_slo"] is None:
                 continue
             wanted = self.percentile or float(described["percentile"])
             self.limits[one["name"]] = wanted

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.serving.simulation.batches import OF_CLASS, Batch, Batches, Groups, merged
 from roofline.serving.simulation.histogram import Histogram
-from roofline.serving.simulation.step_log import CHUNK, END, GAP, LOAD, RECOMPUTED, RUN, StepLog
+from roofline.serving.simulation.step_log import CHUNK, END, GAP, LOAD, RECOMPUTED, RUN, SHED, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
 from roofline.serving.simulation.step_time import RESOURCES
 from roofline.specs.workload import Segment
@@ -32,8 +32,10 @@ COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
 LEVELS = ("running", "waiting", "blocks")
 FLEET_LEVELS = ("replicas", "serving")
 """Replicas that are held, and of those the ones that serve: where their number changes."""
-COUNTS = ("arrived", "ended", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
+COUNTS = ("arrived", "ended", "shed", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
 """Prompt tokens include those that are computed again; swapped tokens count when they move out."""
+STARVED_BY = 100
+"""Later requests that are admitted before one that a scheduler starves, at least."""
 INTERVALS = 512
 _FIRST_WIDTH = 1 / 64  # seconds
 _STEP_RATIO = 1e-3
@@ -164,6 +166,11 @@ class Metrics:
         moved to the host, seconds in which steps waited for copies."""
         self.last = 0.0
         """When the last request ended."""
+        self.longest_wait: dict[str, Any] | None = None
+        """Of the request with the longest time to first token: `request`, `class` (its number), `seconds`, and how many requests
+        that came later were `admitted_before` it, at least."""
+        self.longest_passed: dict[str, Any] | None = None
+        """The same of those before which at least `STARVED_BY` later ones were admitted."""
         self.block_seconds = 0.0
 
     # What counts
@@ -209,13 +216,20 @@ class Metrics:
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
         gaps, swapped, chunks = table(log.gaps, len(GAP)), table(log.swapped, 2), table(log.chunks, len(CHUNK))
-        recomputed, failed, loads = table(log.recomputed, len(RECOMPUTED)), table(log.failed, 2), table(log.loads, len(LOAD))
+        recomputed, failed, loads, shed = (
+            table(log.recomputed, len(RECOMPUTED)),
+            table(log.failed, 2),
+            table(log.loads, len(LOAD)),
+            table(log.sheds, len(SHED)),
+        )
         dropped, gap_ends = (np.array(row, dtype=np.float64) for row in (log.dropped, log.gap_ends))
         log.clear()
         self._counted = None
         self._add_ended(dict(zip(END, ended.T, strict=True)))
         if len(failed):
             self._add_failed(*failed.T)
+        if len(shed):
+            self._add_shed(dict(zip(SHED, shed.T, strict=True)))
         self._add_runs(dict(zip(RUN, runs.T, strict=True)))
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
@@ -253,6 +267,9 @@ class Metrics:
             within["ttft"] &= others | (ttft <= max_ttft)
             within["tpot"] &= others | (tpot <= max_tpot) | (output == 1)
         good = within["ttft"] & within["tpot"]
+        self.longest_wait = _longest(ended, ttft, self.longest_wait)
+        if (passed := ended["passed"] >= STARVED_BY).any():
+            self.longest_passed = _longest({name: of[passed] for name, of in ended.items()}, ttft[passed], self.longest_passed)
         self.groups["ttft"].add(ended["index"], ttft)
         self.groups["e2e"].add(ended["index"], e2e)
         for batch, rows in self.batches.of_requests(ended["index"]):
@@ -270,7 +287,7 @@ class Metrics:
             for index in np.unique(which).astype(np.int64).tolist():
                 of = rows[which == index]
                 sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
-                batch.add_class(index, [float(len(of)), *map(float, sums), 0.0])
+                batch.add_class(index, [float(len(of)), *map(float, sums), 0.0, 0.0])
 
     def _add_failed(self, indices: Array, classes: Array) -> None:
         import numpy as np
@@ -278,7 +295,17 @@ class Metrics:
         for batch, rows in self.batches.of_requests(indices):
             batch.failed += len(rows)
             for index, number in zip(*np.unique(classes[rows], return_counts=True), strict=True):
-                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 1), float(number)])
+                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 2), float(number), 0.0])
+
+    def _add_shed(self, shed: dict[str, Array]) -> None:
+        import numpy as np
+
+        self.series.count("arrived", shed["arrived"])
+        self.series.count("shed", shed["shed"])
+        for batch, rows in self.batches.of_requests(shed["index"]):
+            batch.shed += len(rows)
+            for index, num in zip(*np.unique(shed["class"][rows], return_counts=True), strict=True):
+                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 1), float(num)])
 
     def _add_runs(self, runs: dict[str, Array]) -> None:
         import numpy as np
@@ -311,14 +338,26 @@ class Metrics:
     def saturated(self, first: float, last: float) -> bool:
         """Return whether requests that arrived between two times, in seconds, came faster than they were served.
 
-        In the second half of that time more must have arrived than have ended, by 2 % of those that arrived, and by more than
-        chance brings (three times the root of their number); and there must be requests that wait.
+        In the second half of that time more must have arrived than have ended or were shed, by 2 % of those that arrived, and
+        by more than chance brings (three times the root of their number); and there must be requests that wait.
         """
         width, sums = self.series.width, self.series.sums
         middle, end = int((first + last) / 2 / width), int(last / width) + 1
-        arrived, ended = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended"))
+        arrived, ended, shed = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended", "shed"))
+        ended += shed
         waiting = self.series.mean("waiting", last - (last - first) / 20, last)
         return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1
+
+
+def _longest(ended: dict[str, Array], ttft: Array, before: dict[str, Any] | None) -> dict[str, Any]:
+    """The longest time to first token of requests that have ended, or of those before."""
+    place = int(ttft.argmax())
+    if before is not None and before["seconds"] >= ttft[place]:
+        return before
+    return {
+        "request": int(ended["index"][place]), "class": int(ended["class"][place]), "seconds": float(ttft[place]),
+        "admitted_before": int(ended["passed"][place]),
+    }  # fmt: skip
 
 
 _OF_GAPS = ("lead", "more", "seconds", "sequences", "stalled", "steps")

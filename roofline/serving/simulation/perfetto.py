@@ -80,15 +80,15 @@ class Trace:
         self.name_track(pid, _STEPS, "engine steps")
         return watch
 
-    def refused(self, request: Request) -> None:
-        """Add an event for a request that can never be served."""
+    def refused(self, request: Request, what: str = "refused") -> None:
+        """Add an event for a request that gets to no replica: it can never be served, or is shed at the gate."""
         if not self._refusing:
             self._refusing = pid = len(self._watches) + 1
             self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"refused requests"}}')
             self.put(f'"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}')
             self.name_track(pid, _STEPS, "refused")
         self.put(
-            f'"i","s":"t","pid":{self._refusing},"tid":{_STEPS},"ts":{_us(request.arrival_time)},"name":"refused",'
+            f'"i","s":"t","pid":{self._refusing},"tid":{_STEPS},"ts":{_us(request.arrival_time)},"name":"{what}",'
             f'"args":{{"request":{request.index},"prompt":{request.num_prompt_tokens},"answer":{request.max_tokens}}}'
         )
 
@@ -150,7 +150,7 @@ class _Watch:
             "decode": self._decode, "mixed": self._mixed, "admit": self._admit, "token": self._token, "end": self._end,
             "preempt": lambda event: self._evicted(event, "preempted"),
             "swap": lambda event: self._evicted(event, "swapped"),
-            "resume": self._resume, "loading": self._loading, "load": self._load,
+            "resume": self._resume, "loading": self._loading, "load": self._load, "shed": self._shed,
         }  # fmt: skip
 
     def __call__(self, event: tuple[Any, ...]) -> None:
@@ -252,6 +252,15 @@ class _Watch:
         request, begin = self._now[index][0], _us(at)
         self._leave(index, begin)
         self._begin(request, how, begin, 0)
+
+    def _shed(self, event: tuple[Any, ...]) -> None:
+        _, at, index, arrived, prompt, output = event
+        begin, end = _us(arrived), _us(at)
+        args = f'"request":{index},"prompt":{prompt},"answer":{output}'
+        if end > begin:
+            which = f'"cat":"queued","id":"{index:#x}","pid":{self._pid},"tid":{_STEPS},"name":"queued"'
+            self._put(f'"b",{which},"ts":{begin},"args":{{{args}}}}},\n{{"ph":"e",{which},"ts":{end}')
+        self._put(f'"i","s":"t","pid":{self._pid},"tid":{_STEPS},"ts":{end},"name":"shed","args":{{{args}}}')
 
     def _end(self, event: tuple[Any, ...]) -> None:
         _, at, index = event

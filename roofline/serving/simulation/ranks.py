@@ -82,18 +82,20 @@ class RankGroup:
     def accept(self, request: Request, time: float) -> None:
         """Add a request that arrives at `time`, in seconds, which is no earlier than the end of the last step."""
         rank: Replica = min(self.ranks, key=_queue_length) if self.balanced else self._route(request, time)
-        waiting = rank.scheduler.waiting
+        scheduler = rank.scheduler
+        if scheduler.admission is not None and not rank.admit(request, time):
+            return
+        waiting = scheduler.waiting
         if self.ends == INF:
             self.ends = time
         elif self._num_steps > 1:
-            policy = rank.scheduler.policy
-            if self._held or not (policy.static_batching or (waiting.fifo and waiting)):
-                request.seen_time = self._cut(time, ahead=policy.async_scheduling)
+            if self._held or not (rank.uncuttable or (scheduler.fifo and waiting)):
+                request.seen_time = self._cut(time, ahead=scheduler.policy.async_scheduling)
         else:
             request.seen_time = self.ends
         request.queued_time = time
         rank.note_arrival(time)
-        rank.scheduler.num_prompt_tokens += request.num_prompt_tokens
+        scheduler.num_prompt_tokens += request.num_prompt_tokens
         waiting.append(request)
 
     def advance(self, until: float) -> None:
@@ -162,6 +164,11 @@ class RankGroup:
         self._first_s = longest_s - self.tables.shared_excess(longest_tokens, tokens / len(self.ranks))
         self._slope_s = 0.0 if longest.scheduler.prefills else longest.slope_s
         self._set_ends(num_steps)
+        for rank in active:  # which planned by its own times, shorter than these
+            if rank.scheduler.settles and rank.scheduler.waiting:
+                until, _ = rank.scheduler.unchanged()
+                if until < self.ends:
+                    self._cut(until, ahead=False)
 
     def complete(self) -> None:
         """Complete the planned steps on every rank."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofline.serving.simulation.admission import AdmissionControl
 from roofline.serving.simulation.decode_batch import run_seconds, steps_until
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.kv_tiers import KVTiers
@@ -36,23 +37,26 @@ class Replica:
         stepwise: form every step on its own.
         watch: receives every event.
         tiers: of its KV cache beside the device's; None: none.
+        admission: which requests may wait; None: all.
     """
 
     __slots__ = (
-        "_append_run", "_async", "_cells", "_first_s", "_num_arrived", "_slope_s", "_start", "_sum_arrived", "_uncuttable",
-        "accepting", "batch", "ends", "idle", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
+        "_append_run", "_async", "_cells", "_first_s", "_num_arrived", "_slope_s", "_start", "_sum_arrived", "accepting",
+        "batch", "ends", "idle", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
+        "uncuttable",
     )  # fmt: skip
 
     def __init__(
         self, policy: SchedulingPolicy, step_time: StepTime, config: EngineConfig, *, log: StepLog | None = None,
         preemption: PreemptionPolicy | None = None, index: int = 0, stepwise: bool = False, watch: Watch | None = None,
         tiers: KVTiers | None = None,
+        admission: AdmissionControl | None = None,
     ) -> None:  # fmt: skip
         self.step_time, self.index, self.stepwise = step_time, index, stepwise
         self.accepting = True
         """Whether a router may send requests to it: not once it drains or has failed."""
         self.log = StepLog() if log is None else log
-        self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), index)
+        self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), step_time, index, admission)
         self.scheduler.watch, self.scheduler.tiers = watch, tiers
         self.batch, self.kv_cache = self.scheduler.batch, self.scheduler.kv_cache
         self.now, self.ends = 0.0, INF
@@ -61,12 +65,13 @@ class Replica:
         """Decode steps that are planned; 0: a step with prompts, or none."""
         self.idle = False
         """Whether nothing can run before blocks are loaded."""
-        self._async, self._uncuttable = policy.async_scheduling, policy.static_batching
+        self._async = policy.async_scheduling
+        self.uncuttable = policy.static_batching and not (admission is not None and admission.cuts)
         """Whether steps are formed ahead; whether no arrival can change what is planned."""
         self._start = self._first_s = self._slope_s = 0.0
         """Of the decode steps that are planned: when the first begins, its seconds, and what each takes more than the last."""
         self._num_arrived, self._sum_arrived = 0, 0.0
-        """Requests that arrived since the last step ended, and the sum of their times."""
+        """Requests that arrived since the last step ended, less those that were shed, and the sum of their times."""
         self._append_run = self.log.runs.extend
         self._cells: dict[int, Sequence[Cell]] = {}
 
@@ -123,10 +128,12 @@ class Replica:
         What is planned is cut where the request may change it.
         """
         scheduler = self.scheduler
+        if scheduler.admission is not None and not self.admit(request, time):
+            return
         if self.ends == INF or self.idle:
             self.ends = time  # it wakes up; requests that arrive at the same time are seen too
         elif self.num_steps > 1:
-            if not (self._uncuttable or (scheduler.waiting.fifo and scheduler.waiting)):
+            if not (self.uncuttable or (scheduler.fifo and scheduler.waiting)):
                 request.seen_time = self._cut(time)
         else:
             request.seen_time = self.ends
@@ -134,6 +141,20 @@ class Replica:
         self.note_arrival(time)
         scheduler.num_prompt_tokens += request.num_prompt_tokens
         scheduler.waiting.append(request)
+
+    def admit(self, request: Request, time: float) -> bool:
+        """Return whether a request that arrives at `time`, in seconds, may wait. It is shed if not; else another one may be."""
+        scheduler = self.scheduler
+        shed = None if scheduler.admission is None else scheduler.admission.excess(request, scheduler)
+        if shed is request:
+            scheduler.reject(request, time)
+            return False
+        if shed is not None:
+            scheduler.shed(shed, time)
+            if self.num_steps or scheduler.prefills:
+                self._num_arrived -= 1
+                self._sum_arrived -= time
+        return True
 
     def note_arrival(self, time: float) -> None:
         """Count a request that arrives at `time`, in seconds, during a step."""
@@ -185,7 +206,7 @@ class Replica:
         self._complete_decodes(num_steps)
         self.now = self._start = self.ends
         scheduler.copy_s = 0.0
-        cache.num_free_blocks -= cache.growth[batch.num_steps % cache.block_size]  # of the step that runs now
+        cache.num_free_blocks -= cache.growth[batch.num_steps % cache.period]  # of the step that runs now
         self.num_steps, self.ends, self._first_s = left, ends, first_s + slope_s * num_steps
 
     def abandon(self) -> list[Request]:
@@ -201,6 +222,8 @@ class Replica:
             NoProgressError: requests wait, and none of them can ever run.
         """
         scheduler, batch = self.scheduler, self.batch
+        if scheduler.settles:
+            scheduler.settle(self.now)
         if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped and not scheduler.loading:
             if not batch.num_sequences:
                 self.ends = INF
@@ -266,6 +289,18 @@ class Replica:
             num_steps = self._steps_until_loaded(num_steps)
         self.num_steps = num_steps
         self.ends = start + (num_steps * first_s + slope_s * (num_steps * (num_steps - 1) * 0.5))  # `run_seconds`
+        if scheduler.settles and scheduler.waiting:
+            self._cut_at_change()
+
+    def _cut_at_change(self) -> None:
+        """End the planned run where the waiting requests change by themselves."""
+        until, num_steps = self.scheduler.unchanged()
+        start, first_s, slope_s = self._start, self._first_s, self._slope_s
+        num_steps = min(num_steps, self.num_steps)
+        if until < self.ends:
+            num_steps = steps_until(until, start, first_s, slope_s, num_steps)
+        if num_steps < self.num_steps:
+            self.num_steps, self.ends = num_steps, start + run_seconds(num_steps, first_s, slope_s)
 
     def _steps_until_loaded(self, num_steps: int) -> int:
         """The steps, at most `num_steps`, after which a request is seen to have its blocks: as one that arrives is."""
@@ -311,7 +346,7 @@ class Replica:
         scheduler, batch, cache, ends = self.scheduler, self.batch, self.kv_cache, self.ends
         num_sequences = batch.num_sequences
         grown = cache.blocks_needed(batch.num_steps + 1, num_steps - 1, num_sequences) if num_steps > 1 else 0
-        num_waiting = self._mean_waiting() if self._num_arrived else len(scheduler.waiting) + len(scheduler.swapped)
+        num_waiting = self._mean_waiting() if self._sum_arrived else len(scheduler.waiting) + len(scheduler.swapped)
         self._append_run((
             self.now, ends, scheduler.copy_s, num_steps, num_sequences, batch.num_cached_tokens, 0, 0, len(scheduler.running),
             num_waiting, cache.num_gpu_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
@@ -381,7 +416,8 @@ class Replica:
         """Requests that waited in what is planned, mean over its time: those that arrived meanwhile did so from then on."""
         scheduler, arrived = self.scheduler, self._num_arrived
         waiting = len(scheduler.waiting) + len(scheduler.swapped)
-        if not arrived:
+        if not self._sum_arrived:  # none, or at the very start
+            self._num_arrived = 0
             return waiting
         took, since = self.ends - self.now, arrived * self.ends - self._sum_arrived
         self._num_arrived, self._sum_arrived = 0, 0.0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content, Node
 
+NOT_YET, NEVER = -1.0, -2.0
+"""First token times of a request that has none, and of one that was shed."""
+
 
 class Request:
     """One request. Tokens and blocks are counts, times seconds.
@@ -28,7 +31,7 @@ class Request:
     __slots__ = (
         "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_step", "first_token_time", "index",
         "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
-        "num_loading_tokens", "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_round_tokens", "num_tokens",
+        "num_loading_tokens", "num_output_tokens", "num_passed", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_round_tokens", "num_tokens",
         "queued_time", "ready_time", "seen_time", "session", "tokens_per_round",
     )  # fmt: skip
 
@@ -60,7 +63,8 @@ class Request:
         self.num_dropped_tokens = 0  # were computed and dropped: up to here tokens are computed again
         self.num_output_tokens = 0  # generated up to the last time that it began to decode
         self.num_preemptions = 0
-        self.first_token_time = -1.0
+        self.num_passed = 0  # requests that came later and were admitted before it, at least
+        self.first_token_time = NOT_YET
         self.last_token_time = -1.0  # of its latest token, up to the last time that it began to decode
         # While it decodes (`DecodeBatch`)
         self.cache_offset = 0  # cached tokens less the decode steps of its replica

@@ -30,7 +30,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "fleet", "kv_offload", "prefix_hit_rate", "speculative", "warm_up")
+_LATER = (
+    "classes",
+    "confidence",
+    "fairness",
+    "find_rate",
+    "fleet",
+    "kv_offload",
+    "longest_wait",
+    "prefix_hit_rate",
+    "speculative",
+    "shed_share",
+    "starved",
+    "warm_up",
+)
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -70,7 +83,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Numbers of requests. `cut`: of those that completed, the ones in the warm-up, which nothing else counts."""
+    """Numbers of requests. `refused`: they could never be served; `shed`: turned away or dropped by admission control; `cut`: of
+    those that completed, the ones in the warm-up, which nothing else counts."""
 
     arrived: int = 0
     completed: int = 0
@@ -82,11 +96,12 @@ class Requests:
     """Requests whose replica failed, again and again, or that found none: they miss every objective."""
     retried: int = 0
     """Requests that were sent to another replica since theirs failed."""
+    shed: int = 0
 
     @property
     def unfinished(self) -> int:
         """Requests that ran or waited when the run was interrupted."""
-        return self.arrived - self.completed - self.refused - self.failed
+        return self.arrived - self.completed - self.refused - self.failed - self.shed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -122,12 +137,20 @@ class Simulation(Displayed):
     can do. None elsewhere, and without an estimate."""
     goodput: float | None = None
     within_slo: float | None = None
-    """Share of the requests within the SLO; None without one."""
+    """Share of the requests within the SLO, of which shed ones are not; None without one."""
+    shed_share: float = 0.0
+    """Share of the requests that admission control turned away or dropped."""
+    longest_wait: dict[str, Any] | None = None
+    """Of the request with the longest time to its first token: `run`, `request`, `class`, `seconds`, and how many requests that
+    came later were `admitted_before` it, at least. The warm-up counts."""
+    starved: dict[str, Any] | None = None
+    """The same of the longest among those that the scheduler starves: it admitted 100 later requests before them, or more, and
+    they waited ten times the median TTFT or longer. None: there is none."""
     confidence: dict[str, Any] = field(default_factory=dict)
     """Intervals (`low`, `high`) of `within_slo` and `goodput` at a `level`; the rate of completions counts as known."""
     classes: tuple[dict[str, Any], ...] = ()
-    """Of each class of requests: how many completed, mean TTFT and E2E, output tokens/s of a request while it is served, and
-    the share within the SLO."""
+    """Of each class of requests: how many completed, mean TTFT and E2E, output tokens/s of a request while it is served,
+    the share within the SLO, and how many were shed."""
     fairness: float | None = None
     """Jain's index over the classes: 1 if all get the same share of their requests within the SLO (without one: the same output
     tokens/s per request), 1/n if one gets everything; None of one class."""
@@ -181,7 +204,7 @@ class Simulation(Displayed):
             "workload": self.workload,
             "server": self.server,
             "requests": {
-                "arrived": counts.arrived, "completed": counts.completed, "refused": counts.refused,
+                "arrived": counts.arrived, "completed": counts.completed, "refused": counts.refused, "shed": counts.shed,
                 "unfinished": counts.unfinished,
                 "preemptions": counts.preemptions, "preempted": counts.preempted, "cut": counts.cut,
                 "failed": counts.failed, "retried": counts.retried,
@@ -201,6 +224,9 @@ class Simulation(Displayed):
             "throughput_interval": self.throughput_interval,
             "goodput": self.goodput,
             "within_slo": self.within_slo,
+            "shed_share": self.shed_share,
+            "longest_wait": self.longest_wait,
+            "starved": self.starved,
             "confidence": self.confidence,
             "warm_up": self.warm_up,
             "classes": list(self.classes),
@@ -291,6 +317,7 @@ def summarize(
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
     steps = _steps(server, typical)
     paced = workload.rate is None or saturated  # by the server
+    starved, median = _longest(workload, [one.metrics.longest_passed for one in runs]), latencies["ttft_s"].p50 or math.inf
     return Simulation(
         inputs=_inputs(server.request.inputs, server.preemption.inputs, *_files(workload, server)),
         **about,
@@ -301,6 +328,7 @@ def summarize(
             "router": server.router,
             "attention_dp_balance": server.attention_dp_balance,
             "preemption": server.preemption.mode,
+            "admission": server.admission.text,
             "basis": server.tables.basis,
             "blocks": server.config.num_gpu_blocks,
             "block_size": server.config.block_size,
@@ -317,6 +345,7 @@ def summarize(
             cut=sum(one.num_warm_up for one in runs),
             failed=sum(one.num_failed for one in runs),
             retried=sum(len(one.fleet.retried) for one in runs if one.fleet is not None),
+            shed=sum(one.num_shed for one in runs),
         ),
         fleet=_fleet(server, means),
         preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
@@ -330,6 +359,9 @@ def summarize(
         throughput_interval=_rates_interval(rates, steps, server) if paced and server.tables.basis == "estimate" else None,
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
+        shed_share=sum(one.num_shed for one in runs) / max(sum(one.num_arrived for one in runs), 1),
+        longest_wait=_longest(workload, [one.metrics.longest_wait for one in runs]),
+        starved=starved if starved is not None and starved["seconds"] >= STARVED_MEDIANS * median else None,
         confidence=_of_slo(certainty, rates["requests_per_s"]) if slo else {},
         warm_up=warm_up.to_dict(),
         classes=classes,
@@ -389,18 +421,33 @@ def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dic
     whole = merged([one.metrics.counted for one in runs])
     classes = []
     for index, one in enumerate(workload.classes):
-        completed, good, within_ttft, within_tpot, ttft, e2e, tokens, failed = whole.classes.get(index, [0.0] * len(OF_CLASS))
-        served = completed + failed
+        completed, good, within_ttft, within_tpot, ttft, e2e, tokens, failed, shed = whole.classes.get(
+            index, [0.0] * len(OF_CLASS)
+        )
+        number = completed + failed + shed
         classes.append({
-            "name": one.name, "completed": int(completed),
-            "within_slo": good / served if slo and served else None,
-            "within_ttft": within_ttft / served if one.ttft and served else None,
-            "within_tpot": within_tpot / served if one.tpot and served else None,
+            "name": one.name, "completed": int(completed), "shed": int(shed),
+            "within_slo": good / number if slo and number else None,
+            "within_ttft": within_ttft / number if one.ttft and number else None,
+            "within_tpot": within_tpot / (completed + failed) if one.tpot and completed + failed else None,
             "ttft_s": ttft / completed if completed else None,
             "e2e_s": e2e / completed if completed else None,
             "output_tokens_per_s": tokens / e2e if e2e else None,
         })  # fmt: skip
     return tuple(classes)
+
+
+STARVED_MEDIANS = 10
+"""A request is starved when it waits this many medians of TTFT, and `STARVED_BY` later ones are admitted before it."""
+
+
+def _longest(workload: Workload, waits: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """The longest of the waits of several runs."""
+    known = [{"run": number, **wait} for number, wait in enumerate(waits) if wait is not None]
+    if not known:
+        return None
+    longest = max(known, key=lambda wait: wait["seconds"])
+    return {**longest, "class": workload.classes[longest["class"]].name}
 
 
 def jain(shares: Sequence[float | None]) -> float | None:
@@ -559,7 +606,7 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "throughput.output_tokens_per_s": counts.output_tokens / counted,
         "throughput.prompt_tokens_per_s": counts.prompt_tokens / counted,
         "goodput": counts.good / counted,
-        "within_slo": counts.good / counts.served if counts.served else None,
+        "within_slo": counts.good / counts.ended if counts.ended else None,
         "utilisation.compute": metrics.utilized_s["matrix"] / device_s if device_s else None,
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,

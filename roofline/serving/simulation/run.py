@@ -19,6 +19,7 @@ from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetRecord
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
+from roofline.serving.simulation.queues import for_run
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
@@ -44,6 +45,7 @@ class Run:
     num_warm_up: int = 0
     num_arrived: int = 0
     num_refused: int = 0
+    num_shed: int = 0
     num_ended: int = 0
     num_failed: int = 0
     num_preemptions: int = 0
@@ -109,13 +111,13 @@ def run(
         with whole():
             metrics.read(log)
         if observers.progress is not None:
-            observers.progress(log.num_ended, expected)
+            observers.progress(log.num_ended + log.num_shed, expected)
 
     log = StepLog(read)
     router, rng_seed = ROUTERS[server.router], tuple(seed)
     tiers = _tiers(server)
     result.tiers = tuple(tiers)
-    make = _maker(server, rng_seed, log, trace, tiers)
+    make = _maker(server, workload, rng_seed, log, trace, tiers)
     fleet = None if server.fleet is None else Fleet(server.fleet, make, router.route, log, rng_seed)
     replicas = [] if fleet is not None else [make(index) for index in range(server.replicas)]
     refuse = _gate(server, result, log, trace)
@@ -134,7 +136,8 @@ def run(
     except StoppedError:
         result.stopped = True
         metrics.read(log)
-    result.num_preemptions, result.num_ended, result.num_failed = log.num_preemptions, log.num_ended, log.num_failed
+    result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
+    result.num_failed, result.num_shed = log.num_failed, log.num_shed
     if fleet is not None:
         result.fleet = fleet.finish(max(metrics.last, result.last_arrival))
         metrics.add_fleet(result.fleet)
@@ -147,17 +150,21 @@ def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
 
 
 def _maker(
-    server: ServerConfig, seed: tuple[int, ...], log: StepLog, trace: Trace | None, tiers: Sequence[KVTiers]
+    server: ServerConfig, workload: Workload, seed: tuple[int, ...], log: StepLog, trace: Trace | None, tiers: Sequence[KVTiers]
 ) -> Callable[[int], AnyReplica]:
     """A function that makes the replica with a number."""
     num_ranks, router, config = server.tables.ranks, ROUTERS[server.router], server.config
     if config.speculation is not None:
         config = replace(config, speculation=replace(config.speculation, seed=seed))
+    weights = [one.weight for one in workload.classes]
+    policy = replace(server.scheduler, queue=for_run(server.scheduler.queue, weights, seed))
+    control, objectives = server.admission.control, [one.ttft or math.inf for one in workload.classes]
 
     def make_rank(index: int) -> Replica:
         rank = Replica(
-            server.scheduler, server.tables, config, log=log, preemption=server.preemption, index=index,
+            policy, server.tables, config, log=log, preemption=server.preemption, index=index,
             stepwise=server.stepwise, tiers=tiers[index] if tiers else None,
+            admission=None if control is None else control(objectives),
         )  # fmt: skip
         if trace is not None:
             rank.scheduler.watch = trace.watch(rank)
@@ -203,7 +210,7 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
 
 
 def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) -> Refuse:
-    """Counts the requests that arrive, and refuses those that could never be served.
+    """Counts the requests that arrive, and refuses those that could never be served, or that the gate does not admit.
 
     Raises:
         InputError: by the function that is returned: more unfinished requests at a time than a run holds.
@@ -212,6 +219,7 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) 
     config, probe = server.config, Replica(server.scheduler, server.tables, server.config)
     batches = result.metrics.batches
     ahead = probe.kv_cache.num_slots - 1
+    gate = None if server.admission.gate is None else server.admission.gate()
     always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1 - ahead)
 
     def refuse(request: Request) -> bool:
@@ -223,7 +231,12 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) 
             batches.begin(time)
         num_tokens = request.num_prompt_tokens + request.max_tokens
         if num_tokens <= always:
-            if result.num_arrived - result.num_refused - log.num_ended - log.num_failed > MAX_UNFINISHED:
+            if gate is not None and not gate.admits(request):
+                log.note_shed(request, time)
+                if trace is not None:
+                    trace.refused(request, "shed")
+                return True
+            if result.num_arrived - result.num_refused - log.num_ended - log.num_failed - log.num_shed > MAX_UNFINISHED:
                 raise InputError(
                     f"{MAX_UNFINISHED:,} requests run or wait {time:,.4g} s after the start, and a run holds no more: "
                     "give fewer --requests, a lower rate, or more --replicas"

@@ -6,82 +6,29 @@ to `waiting`, or to `swapped` with its cache on the host. A running request may 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from roofline.errors import RooflineError
 from roofline.serving.simulation.decode_batch import DecodeBatch
 from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
 from roofline.serving.simulation.kv_tiers import KVTiers, LoadPlan
 from roofline.serving.simulation.preemption import PreemptionPolicy
-from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.queues import FCFSQueue, RequestQueue
+from roofline.serving.simulation.request import NEVER, Request
 from roofline.serving.simulation.speculation import SpeculativeBatch, SpeculativeKVCache
 from roofline.serving.simulation.step_log import StepLog
+from roofline.serving.simulation.step_time import StepTime
+
+if TYPE_CHECKING:
+    from roofline.serving.simulation.admission import AdmissionControl
 
 Watch = Callable[[tuple[Any, ...]], None]
 """Receives the events of a replica, as (what, time, ...)."""
-
-
-class RequestQueue(Protocol):
-    """Requests that wait."""
-
-    fifo: bool
-    """Whether a request that arrives later never goes before those that wait."""
-
-    def append(self, request: Request) -> None:
-        """Add a request that has arrived."""
-
-    def appendleft(self, request: Request) -> None:
-        """Add a preempted request, before those that have only arrived."""
-
-    def first(self) -> Request:
-        """Return the next request, and leave it in the queue, which must not be empty."""
-
-    def popleft(self) -> Request:
-        """Take the next request out of the queue, which must not be empty."""
-
-    def __len__(self) -> int: ...
-
-
-class FCFSQueue(deque[Request]):
-    """First come, first served; preempted requests at the front."""
-
-    fifo = True
-
-    def first(self) -> Request:
-        """Return the next request."""
-        return self[0]
-
-
-class PriorityQueue:
-    """The smallest by a key; of equal ones the first that arrived."""
-
-    fifo = False
-
-    def __init__(self, key: Callable[[Request], Any]) -> None:
-        self._key = key
-        self._heap: list[tuple[Any, float, int, Request]] = []
-
-    def append(self, request: Request) -> None:
-        """Add a request where its key puts it."""
-        heapq.heappush(self._heap, (self._key(request), request.arrival_time, request.index, request))
-
-    appendleft = append
-
-    def first(self) -> Request:
-        """Return the next request."""
-        return self._heap[0][-1]
-
-    def popleft(self) -> Request:
-        """Take the next request."""
-        return heapq.heappop(self._heap)[-1]
-
-    def __len__(self) -> int:
-        return len(self._heap)
+_ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +43,7 @@ class SchedulingPolicy:
             at once.
         blocks_to_admit: blocks allocated to a request when it is admitted with some new tokens in the step.
         preemption_candidate: the running request that is preempted when a block is missing.
-        queue: makes the queue of waiting requests.
+        queue: makes the queue of waiting requests (`queues.py`).
         full_prompt_must_fit: a request is admitted only where the blocks of its whole prompt are free, however few tokens its
             first chunk has.
         chunked_prefill: a prompt may be computed in several steps.
@@ -106,6 +53,7 @@ class SchedulingPolicy:
             others run.
         async_scheduling: a step is formed while the one before runs, without knowing which requests arrived, and which blocks
             and slots became free, since that one began.
+        mixed_steps: prompts are computed beside decodes.
         watermark: share of the blocks that stays free when a request is admitted.
         max_num_batched_tokens: new tokens per step, where the policy has a number of its own; else the engine's.
         source: where it is described.
@@ -123,6 +71,7 @@ class SchedulingPolicy:
     static_batching: bool = False
     loads_prefixes: bool = False
     async_scheduling: bool = False
+    mixed_steps: bool = True
     watermark: float = 0.0
     max_num_batched_tokens: int | None = None
     source: str = ""
@@ -142,23 +91,28 @@ class Scheduler:
         config: limits of the replica.
         log: where ends, gaps between tokens and preemptions are written.
         preemption: what preempting does with a cache.
+        step_time: seconds of the replica's steps.
         index: number of the replica.
+        admission: which requests may wait; None: all.
     """
 
     __slots__ = (
-        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "loading", "log", "max_admissions",
-        "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_prompt_tokens",
-        "num_step_tokens", "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running",
-        "swapped", "tiers", "waiting", "watch",
+        "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "index", "known_until", "kv_cache", "loading",
+        "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now", "num_leaving",
+        "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_step_tokens", "num_swapped_tokens", "policy",
+        "preempted", "preemption", "prefilling", "prefills", "reorders", "running", "settles", "step_time", "swapped", "tiers",
+        "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
-        self, policy: SchedulingPolicy, config: EngineConfig, log: StepLog, preemption: PreemptionPolicy, index: int = 0
-    ) -> None:
+        self, policy: SchedulingPolicy, config: EngineConfig, log: StepLog, preemption: PreemptionPolicy, step_time: StepTime,
+        index: int = 0, admission: AdmissionControl | None = None,
+    ) -> None:  # fmt: skip
         self.policy, self.log, self.preemption, self.index = policy, log, preemption, index
+        self.step_time, self.admission = step_time, admission
         self.max_num_seqs, self.max_num_batched_tokens = config.max_num_seqs, config.max_num_batched_tokens
         self.num_microbatches = config.num_microbatches
-        self.max_admissions = 1 << 62
+        self.max_admissions = _ENDLESS
         """Requests that may be admitted to the step that is formed."""
         speculation = config.speculation
         if speculation is None:
@@ -170,6 +124,16 @@ class Scheduler:
         self.num_step_tokens = 1 if speculation is None else speculation.num_step_tokens
         """Tokens of a sequence that decodes in a step."""
         self.waiting = policy.queue()
+        self.fifo = self.waiting.fifo and not (admission is not None and admission.cuts)
+        """Whether a request that arrives while others wait changes nothing in what is planned."""
+        self.reorders = getattr(self.waiting, "reorders", False)
+        """Whether the order of waiting requests changes by itself."""
+        self.settles = self.reorders or (admission is not None and admission.judges)
+        """Whether waiting requests are looked at before each step that is formed."""
+        self.meter = getattr(self.waiting, "meter", None)
+        """Counts the tokens that classes are served."""
+        if self.meter is not None:
+            self.meter.batch = self.batch
         self.running: dict[Request, None] = {}
         """In the order of admission."""
         self.prefilling: list[Request] = []
@@ -198,6 +162,8 @@ class Scheduler:
         """Whether those have been given the blocks of the step."""
         self.preempted = False
         """Whether a request was preempted."""
+        self.num_missing_blocks = 0
+        """Blocks for which one is preempted."""
         self.may_change = False
         """Whether the step after it may be another, though no request arrives or ends."""
         self.copy_s = 0.0
@@ -248,6 +214,39 @@ class Scheduler:
         self.kv_cache.free_pending()
         self.num_leaving = 0
 
+    # What waits
+
+    def settle(self, now: float) -> None:
+        """Look at the waiting requests before the step at `now`, in seconds: put them in order, and shed some."""
+        self.now = now
+        if self.reorders:
+            self.waiting.settle(now)
+        if self.admission is not None:
+            self.admission.judge(self)
+
+    def unchanged(self) -> tuple[float, int]:
+        """Return until when, in seconds, and for how many decode steps, nothing changes among the waiting requests that a step
+        could be formed of."""
+        until, num_steps = math.inf, _ENDLESS
+        if self.reorders and len(self.running) < self.max_num_seqs and not self.swapped:
+            until, num_steps = self.waiting.unchanged()
+        if self.admission is not None:
+            until = min(until, self.admission.next_change(self))
+        return until, num_steps
+
+    def shed(self, request: Request, time: float) -> None:
+        """Drop a waiting request at `time`, in seconds."""
+        self.waiting.remove(request)
+        self.num_prompt_tokens -= request.num_prompt_tokens
+        self.reject(request, time)
+
+    def reject(self, request: Request, time: float) -> None:
+        """Note that a request is turned away, or dropped while it waits, at `time`, in seconds."""
+        if self.watch:
+            self.watch(("shed", time, request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens))
+        request.first_token_time = NEVER
+        self.log.shed(request, time)
+
     # What policies form steps of
 
     def allocate_decodes(self) -> None:
@@ -257,6 +256,7 @@ class Scheduler:
             return
         growth, residue = cache.growth, self.batch.num_steps % cache.period
         while growth[residue] > cache.num_free_blocks:
+            self.num_missing_blocks = growth[residue] - cache.num_free_blocks
             self.preempt(self.policy.preemption_candidate(self))
         cache.num_free_blocks -= growth[residue]
         self.decodes_allocated = True
@@ -271,6 +271,7 @@ class Scheduler:
         cache = self.kv_cache
         short = cache.blocks_of(request.num_computed_tokens + num_new_tokens) - request.num_blocks
         while short > cache.num_free_blocks:
+            self.num_missing_blocks = short - cache.num_free_blocks
             candidate = self.policy.preemption_candidate(self)
             self.preempt(candidate)
             if candidate is request:
@@ -413,6 +414,8 @@ class Scheduler:
         if not cache.preallocates:
             num_blocks = cache.stop_growth(request, batch.num_steps, allocated=self.decodes_allocated)
         num_cached_tokens = batch.remove(request)
+        if self.meter is not None:
+            self.meter.stopped(request)
         request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
         request.num_computed_tokens = num_cached_tokens
         if self.tiers is not None:
@@ -453,6 +456,8 @@ class Scheduler:
 
     def _decode(self, request: Request, num_cached_tokens: int, *, resumed: bool = False) -> None:
         self.batch.add(request, num_cached_tokens)
+        if self.meter is not None:
+            self.meter.began(request)
         if not self.kv_cache.preallocates:
             self.kv_cache.start_growth(request, resumed=resumed)
 
@@ -468,6 +473,8 @@ class Scheduler:
             self.watch(("token", time, request.index))
         request.num_output_tokens += 1
         request.last_token_time = time
+        if self.meter is not None:
+            self.meter.generated(request)
         if request.num_output_tokens == request.max_tokens:
             self._finish(request, time, request.num_blocks)
         else:
@@ -476,6 +483,8 @@ class Scheduler:
     def decode_ended(self, request: Request, time: float) -> None:
         """End a request that has its last token at `time`, in seconds, and that the batch no longer has."""
         cache = self.kv_cache
+        if self.meter is not None:
+            self.meter.stopped(request)
         if cache.preallocates:
             self._finish(request, time, request.num_blocks)
         else:

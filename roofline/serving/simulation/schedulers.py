@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.registry import Registry
+from roofline.serving.simulation.candidates import last_admitted, last_arrived, least_important
+from roofline.serving.simulation.queues import LeastServed, PriorityQueue, ShortestFirst
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.scheduler import PriorityQueue, Scheduler, SchedulingPolicy
+from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy
 
 # How a step is formed
 
@@ -105,24 +107,6 @@ def _blocks_of_last_step(scheduler: Scheduler, request: Request, num_new_tokens:
     return scheduler.kv_cache.final_blocks(request)
 
 
-# Preemption candidates
-
-
-def _last_admitted(scheduler: Scheduler) -> Request:
-    """The end of the running list, as vLLM's V1 does."""
-    return next(reversed(scheduler.running))
-
-
-def _last_arrived(scheduler: Scheduler) -> Request:
-    """The request that arrived last, as vLLM's V0 does: first come, first served, also after a preemption."""
-    return max(scheduler.running, key=lambda request: (request.arrival_time, request.index))
-
-
-def _least_important(scheduler: Scheduler) -> Request:
-    """Of the last class, the request that arrived last."""
-    return max(scheduler.running, key=lambda request: (request.class_index, request.arrival_time, request.index))
-
-
 # The schedulers
 
 VLLM_V0 = SchedulingPolicy(
@@ -131,7 +115,8 @@ VLLM_V0 = SchedulingPolicy(
     # NB: V0 wants a free block for each sequence that decodes, needed or not; here it has to be needed
     schedule=_prompts_first,
     blocks_to_admit=_blocks_of_prompt,
-    preemption_candidate=_last_arrived,
+    preemption_candidate=last_arrived,
+    mixed_steps=False,
     watermark=0.01,
     source="vLLM 0.6, vllm/core/scheduler.py (Scheduler._schedule_default); Kwon et al. 2023, arXiv:2309.06180, section 4.5",
 )
@@ -141,7 +126,7 @@ VLLM_V1 = SchedulingPolicy(
     about="decodes first, prompts in chunks within one budget; the last admitted is preempted",
     schedule=_decodes_first,
     blocks_to_admit=_blocks_of_chunk,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     # `scheduler_reserve_full_isl`, the default since 0.19; before, the first chunk had to fit
     full_prompt_must_fit=True,
     chunked_prefill=True,
@@ -163,7 +148,7 @@ PRIORITY = replace(
     VLLM_V1,
     name="priority",  # vLLM's `--scheduling-policy priority`
     about="as vllm-v1; the first class is next, and the last class is preempted",
-    preemption_candidate=_least_important,
+    preemption_candidate=least_important,
     queue=lambda: PriorityQueue(lambda request: request.class_index),
     source="vLLM 0.19, vllm/v1/core/sched/request_queue.py (PriorityRequestQueue)",
 )
@@ -172,9 +157,17 @@ SJF = replace(
     VLLM_V1,
     name="sjf",
     about="as vllm-v1; of the waiting requests the shortest, prompt and output, is next",
-    # NB: the output length is assumed to be known
-    queue=lambda: PriorityQueue(lambda request: request.num_prompt_tokens + request.max_tokens),
-    source="",
+    # NB: the output length is known, or predicted with an error (--length-error)
+    queue=ShortestFirst(),
+    source="Fu et al. 2024, arXiv:2408.15792, with predicted lengths; without a prediction it is first come, first served",
+)
+
+FAIR = replace(
+    VLLM_V1,
+    name="fair",
+    about="as vllm-v1; of the waiting classes the one that was served least is next (virtual token counter, VTC)",
+    queue=LeastServed(),
+    source="Sheng et al. 2024, arXiv:2401.00588, algorithm 2",
 )
 
 SARATHI = SchedulingPolicy(
@@ -182,7 +175,7 @@ SARATHI = SchedulingPolicy(
     about="decodes first, prompts in chunks within 512 tokens; blocks for whole prompts; the last arrived is preempted",
     schedule=_decodes_first,
     blocks_to_admit=_blocks_of_prompt,
-    preemption_candidate=_last_arrived,
+    preemption_candidate=last_arrived,
     chunked_prefill=True,
     loads_prefixes=True,
     watermark=0.01,
@@ -196,7 +189,7 @@ ORCA = SchedulingPolicy(
     # NB: the output length is assumed to be known ("Orca (Oracle)" of arXiv:2309.06180, section 6.1)
     schedule=_decodes_first,
     blocks_to_admit=_blocks_of_last_step,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     reserves_output=True,
     loads_prefixes=True,
     source="Yu et al. 2022 (Orca), OSDI, algorithm 1",
@@ -215,11 +208,12 @@ SGLANG = SchedulingPolicy(
     # NB: SGLang also leaves room for a share of the output tokens that running requests may still have (new_token_ratio)
     schedule=_prompts_first_in_chunks,
     blocks_to_admit=_blocks_of_chunk,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     full_prompt_must_fit=True,
     chunked_prefill=True,
     loads_prefixes=True,
     async_scheduling=True,
+    mixed_steps=False,
     source="SGLang 0.5, managers/scheduler.py (get_next_batch_to_run, event_loop_overlap), managers/schedule_policy.py",
 )
 
@@ -228,15 +222,16 @@ STATIC = SchedulingPolicy(
     about="a batch runs until all its requests have ended",
     schedule=_static_batches,
     blocks_to_admit=_blocks_of_last_step,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     reserves_output=True,
     static_batching=True,
+    mixed_steps=False,
     source="Yu et al. 2022 (Orca), OSDI, section 2: the baseline",
 )
 
 SCHEDULERS: Registry[SchedulingPolicy] = Registry(
     "scheduler",
-    (NO_EVICT, ORCA, PRIORITY, SARATHI, SGLANG, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
+    (FAIR, NO_EVICT, ORCA, PRIORITY, SARATHI, SGLANG, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
     group="roofline.schedulers",
     accepts=SchedulingPolicy,
 )

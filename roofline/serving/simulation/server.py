@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from roofline import formatting
@@ -17,9 +18,12 @@ from roofline.serving.queueing.rounds import RoundLengths
 from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
 from roofline.serving.simulation.failures import parse_failures
 from roofline.serving.simulation.fleet import FleetConfig
+from roofline.serving.simulation.admission import ADMISSION, Admission, parse_admission
+from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
+from roofline.serving.simulation.queues import Aged, ShortestFirst
 from roofline.serving.simulation.router import ROUTERS
 from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS
@@ -27,6 +31,7 @@ from roofline.serving.simulation.speculative_tables import SpeculativeTables
 from roofline.serving.simulation.step_tables import StepTables, tables_of
 from roofline.serving.simulation.step_time import Basis
 from roofline.serving.simulation.workload import MAX_UNFINISHED
+from roofline.serving.traffic.scalars import number, parse_seconds
 from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
@@ -34,6 +39,7 @@ from roofline.units import parse_count
 DEFAULT_SCHEDULER = "vllm-v1"
 MAX_NUM_SEQS = 256
 """vLLM's default (its server has 1,024 on GPUs of 70 GiB and more)."""
+_MAX_LENGTH_ERROR = 5.0
 MAX_REPLICAS = 10_000
 """Replicas of a run: each has a state of its own."""
 
@@ -60,6 +66,7 @@ class ServerConfig:
         fleet: how the replicas change; None: they do not.
         offload: tiers of the KV cache beside the device's; None: none.
         speculation: the model with its draft; None: no tokens are drafted.
+        admission: which requests may wait.
     """
 
     request: ResolvedRequest
@@ -75,6 +82,93 @@ class ServerConfig:
     fleet: FleetConfig | None = None
     offload: OffloadConfig | None = None
     speculation: Speculation | None = None
+    admission: Admission = Admission("all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """Options of `simulate` that change a scheduler, as the user gave them; None: as the scheduler has it.
+
+    Args:
+        length_error: of predicted output lengths, by which requests are ordered.
+        max_wait: seconds after which a request goes first.
+        preemption_candidate: name of the way to choose the request that is preempted.
+        admission: spelling of the way to admit requests.
+        objective: whether some class has an objective for TTFT.
+        retries_at_once: whether clients send their next request as soon as one is turned away.
+    """
+
+    length_error: Any = None
+    max_wait: Any = None
+    preemption_candidate: str | None = None
+    admission: Any = None
+    objective: bool = False
+    retries_at_once: bool = False
+
+    def applied(self, policy: SchedulingPolicy, notes: list[Assumption]) -> SchedulingPolicy:
+        """Return a scheduler with these options.
+
+        Raises:
+            InputError: a wrong value, or an option that means nothing to the scheduler.
+        """
+        queue: Any = policy.queue
+        if self.length_error is not None:
+            error = _flag("--length-error", lambda: number(self.length_error, "a number from 0 to 5, such as 0.5"))
+            if not 0 <= error <= _MAX_LENGTH_ERROR:
+                raise InputError(f"--length-error: must be from 0 to {_MAX_LENGTH_ERROR:g}, not {error:g}")
+            if not isinstance(queue, ShortestFirst):
+                raise InputError(f"--length-error: {policy.name} does not order requests by their length; give --scheduler sjf")
+            queue = replace(queue, length_error=error)
+            why = "standard deviation of the logarithm of predicted over true output tokens, drawn by request and seed"
+            notes.append(Assumption("length_error", error, "given", why))
+        elif isinstance(queue, ShortestFirst):
+            notes.append(Assumption("length_error", 0.0, "default", "the scheduler knows how long outputs will be"))
+        if self.max_wait is not None:
+            seconds = _flag("--max-wait", lambda: parse_seconds(self.max_wait))
+            if policy.queue().fifo:
+                raise InputError(
+                    f"--max-wait: {policy.name} is first come, first served: no request is passed by a later one; it is of "
+                    "schedulers with another order, such as sjf, priority and fair"
+                )
+            queue = Aged(queue, seconds)
+            notes.append(
+                Assumption("max_wait", seconds, "given", "s from arrival, after which a request goes before all others")
+            )
+        if self.preemption_candidate is not None:
+            candidate = CANDIDATES[self.preemption_candidate]
+            if policy.reserves_output:
+                raise InputError(f"--preemption-candidate: {policy.name} reserves all blocks of a request: none is preempted")
+            policy = replace(policy, preemption_candidate=candidate.choose)
+            notes.append(Assumption("preemption_candidate", candidate.name, "given", candidate.about))
+        return policy if queue is policy.queue else replace(policy, queue=queue)
+
+    def parsed_admission(self, notes: list[Assumption]) -> Admission:
+        """Return the way to admit requests.
+
+        Raises:
+            InputError: a wrong spelling, no objective that it needs, clients that would send again and again.
+        """
+        if self.admission is None:
+            return Admission("all")
+        admission = parse_admission(str(self.admission))
+        if admission.needs_objective and not self.objective:
+            raise InputError(f"--admission {admission.text}: within which TTFT? Give --ttft, or ttft of a class of the traffic")
+        if self.retries_at_once and (admission.control or admission.gate):
+            raise InputError(
+                f"--admission {admission.text}: clients that are turned away would send their next request at the same moment: "
+                "give them a pause, such as --workload closed:32:1s, or a rate"
+            )
+        notes.append(
+            Assumption("admission", admission.text, "given", ADMISSION[admission.text.partition(":")[0].strip()].about)
+        )
+        return admission
+
+
+def _flag(name: str, parse: Callable[[], float]) -> float:
+    try:
+        return parse()
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
@@ -122,7 +216,7 @@ def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None, speculation: Speculation | None = None,
+    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None, speculation: Speculation | None = None, policies: PolicyOptions | None = None,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -144,6 +238,7 @@ def resolve_server(
         failures: settings of `parse_failures`; None: no replica fails.
         kv_offload: size of a host tier per replica, or a file of KV cache tiers; None: none.
         speculation: the model with its draft.
+        policies: order, admission and preemption candidate where they are not the scheduler's.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -151,6 +246,8 @@ def resolve_server(
     """
     policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
+    policies = policies or PolicyOptions()
+    policy, admission = policies.applied(policy, notes), policies.parsed_admission(notes)
     caching = shares or kv_offload is not None if enable_prefix_caching is None else enable_prefix_caching
     config = engine_config(
         request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching, speculation=speculation
@@ -208,6 +305,7 @@ def resolve_server(
         fleet=fleet,
         offload=offload,
         speculation=speculation,
+        admission=admission,
     )
 
 

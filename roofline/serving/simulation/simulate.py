@@ -21,7 +21,13 @@ from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
 from roofline.serving.simulation.result import Simulation, changes, is_saturated, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
-from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_server, resolve_speculative_replica
+from roofline.serving.simulation.server import (
+    OutOfKVBlocksError,
+    PolicyOptions,
+    ServerConfig,
+    resolve_server,
+    resolve_speculative_replica,
+)
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.serving.traffic.classes import Traffic
 from roofline.serving.traffic.scalars import parse_share
@@ -67,6 +73,10 @@ def simulate(
     autoscale: Any = None,
     failures: Any = None,
     scheduler: str | None = None,
+    length_error: float | str | None = None,
+    max_wait: float | str | None = None,
+    admission: str | None = None,
+    preemption_candidate: str | None = None,
     preemption: Literal["recompute", "swap", "cheaper"] | None = None,
     num_gpu_blocks_override: int | str | None = None,
     host_link: float | str | None = None,
@@ -120,7 +130,12 @@ def simulate(
         failures: `mtbf=6 h,repair=5 min,retries=5`, a mapping, or a YAML file
             (`roofline.serving.simulation.failures.parse_failures`).
         scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sglang` (default with the engine `sglang`), `sarathi`,
-            `orca`, `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`.
+            `orca`, `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`, `fair`.
+        length_error: standard deviation of the logarithm of the output lengths that `sjf` predicts, over the true ones.
+        max_wait: seconds (or a text with a unit) from arrival after which a request goes first, with `sjf`, `priority`, `fair`.
+        admission: `all` (default), `queue:N`, `token-bucket:RATE[:BURST]` (prompt tokens/s and prompt tokens), or `slo`.
+        preemption_candidate: `last-admitted`, `last-arrived`, `least-important`, `fewest-output-tokens` or `cheapest`; default:
+            as the scheduler has it.
         preemption: `recompute` (default), `swap`, or `cheaper`: of the two, by the closed form.
         num_gpu_blocks_override: KV cache blocks of a replica, instead of those that fit.
         host_link: bytes/s (or a text with a unit) of large copies to the host in one direction. The next four are of these
@@ -182,6 +197,10 @@ def simulate(
     host_options = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
+    policies = PolicyOptions(
+        length_error=length_error, max_wait=max_wait, admission=admission, preemption_candidate=preemption_candidate,
+        objective=any(one.ttft for one in load.classes), retries_at_once=any(not one.think for one in load.clients),
+    )  # fmt: skip
     one, options = sized(hardware, {**deployment}, 1 if replicas is None else parse_count(replicas, "--replicas", 1))
     replica, speculation = resolve_speculative_replica(model, one, options)
     try:
@@ -189,7 +208,7 @@ def simulate(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
             enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
-            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation,
+            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation, policies=policies,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

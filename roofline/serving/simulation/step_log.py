@@ -23,11 +23,13 @@ GAP = ("seconds", "count")
 """Columns of gaps between tokens that are not the time of one step."""
 RECOMPUTED = ("begins", "ends", "tokens", "seconds")
 """Columns of a step with tokens that had been dropped: its times; those tokens; seconds that it takes more for them."""
-END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica", "cached")
+END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica", "cached", "passed")
 """Columns of a request that has ended; `cached`: prompt tokens found in the prefix cache, or a tier, when it was first
-admitted."""
+admitted; `passed`: requests that came later and were admitted before it, at least."""
 LOAD = ("index", "tier", "tokens")
 """Columns of what a request loads when it is first admitted: its number, the place of the tier, prompt tokens."""
+SHED = ("index", "arrived", "class", "shed")
+"""Columns of a request that was shed; `shed`: when."""
 
 
 class StepLog:
@@ -39,14 +41,14 @@ class StepLog:
 
     __slots__ = (
         "chunks", "dropped", "ends", "failed", "gap_ends", "gaps", "loads", "num_accepted_tokens", "num_ended", "num_failed",
-        "num_preemptions", "num_rounds", "on_end", "read", "recomputed", "runs", "swapped",
+        "num_preemptions", "num_rounds", "num_shed", "on_end", "read", "recomputed", "runs", "sheds", "swapped",
     )  # fmt: skip
 
     def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
         self.read = read
         self.on_end: Callable[[Request, float], None] | None = None
-        """Called with a request that ends, and when."""
-        self.num_ended = self.num_failed = self.num_preemptions = 0
+        """Called with a request that ends, or is shed, and when."""
+        self.num_ended = self.num_failed = self.num_preemptions = self.num_shed = 0
         self.num_rounds = self.num_accepted_tokens = 0
         """With speculative decoding: rounds of the sequences that no longer decode, and drafted tokens accepted in them."""
         self.runs: list[float] = []
@@ -57,6 +59,7 @@ class StepLog:
         self.ends: list[float] = []
         self.failed: list[float] = []
         """Of each request that failed with its replica for good: its number, and its class."""
+        self.sheds: list[float] = []
         self.swapped: list[float] = []
         """Of each cache that moved to the host: when, and its tokens."""
         self.dropped: list[float] = []
@@ -67,7 +70,7 @@ class StepLog:
     def clear(self) -> None:
         """Empty all rows, in place; counts stay."""
         for row in (
-            self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.failed, self.swapped, self.dropped,
+            self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.failed, self.sheds, self.swapped, self.dropped,
             self.recomputed, self.loads,
         ):  # fmt: skip
             row.clear()
@@ -78,6 +81,7 @@ class StepLog:
         self.ends.extend((
             request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens, request.first_token_time, time,
             request.num_preemptions, request.class_index, replica, request.num_hit_tokens,
+            request.num_passed,
         ))  # fmt: skip
         if self.on_end is not None:
             self.on_end(request, time)
@@ -88,3 +92,16 @@ class StepLog:
         """Log a request that has failed for good."""
         self.num_failed += 1
         self.failed.extend((request.index, request.class_index))
+
+    def shed(self, request: Request, time: float) -> None:
+        """Log a request that is turned away, or dropped while it waits, at `time`, in seconds."""
+        self.note_shed(request, time)
+        if self.on_end is not None:
+            self.on_end(request, time)
+
+    def note_shed(self, request: Request, time: float) -> None:
+        """Log a request that does not reach a replica, of which whoever sent it knows."""
+        self.num_shed += 1
+        self.sheds.extend((request.index, request.arrival_time, request.class_index, time))
+        if self.read is not None and not self.num_shed % FLUSH:
+            self.read(self)
