@@ -397,6 +397,34 @@ class Replica:
         return step_seconds(Compiled(self.request, "decode"), step, batch)
 
 
+def prompts_of_round(mean: Array, stages: int) -> Array:
+    """Prompts that a round of a pipeline is longer by, each at its seconds through all stages.
+
+    A round has k prompts, Poisson distributed, each with another microbatch of the s that are under way. It takes as long as the
+    slowest microbatch through all stages, or a stage for all of them (`predict/timing.py`): max(1, k/s) prompts, if k > 0. So
+
+        E[max(1, k/s); k > 0] = mean/s + sum of (1 - k/s) P(k) over 0 < k < s
+
+    which is the mean for one stage, mean/s where every microbatch has prompts, and the mean where few rounds have one.
+
+    Args:
+        mean: prompts in a round.
+        stages: pipeline stages, s.
+
+    >>> import numpy as np
+    >>> prompts_of_round(np.array([2.0]), 1).tolist(), prompts_of_round(np.array([0.001, 100.0]), 4).round(6).tolist()
+    ([2.0], [0.001, 25.0])
+    """
+    import numpy as np
+
+    mean = np.asarray(mean, dtype=np.float64)
+    total, weight = mean / stages, np.exp(-mean)
+    for k in range(1, stages):
+        weight = weight * mean / k
+        total = total + (1 - k / stages) * weight
+    return total
+
+
 def fullest_share(each: float, one: float, ranks: int) -> float:
     """Part of the seconds of a prompt on each rank that the fullest rank decides: a/w_R = (R w_1/w_R - 1)/(R - 1).
 
