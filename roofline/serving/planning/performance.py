@@ -270,6 +270,7 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
         max(round(load.mean_input), 1),
         max(load.mean_output, 1.0),
         excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
+        variance=server.scatter or 0.0,
     )
     name = sized.replica.basis
     tpot = float(loop[name])

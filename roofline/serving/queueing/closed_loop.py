@@ -71,6 +71,7 @@ class ClosedLoop:
         output_len: ArrayLike,
         *,
         excess: Callable[[Array], Array] | None = None,
+        variance: float = 0.0,
     ) -> dict[str, Array]:
         """Mean TPOT in the steady state: seconds per output token after the first.
 
@@ -80,6 +81,7 @@ class ClosedLoop:
             output_len: output tokens of each request. The three broadcast.
             excess: prompts that the fullest data-parallel rank has more in a step than the mean rank, of the number of that
                 one; None: ranks are in step.
+            variance: squared coefficient of variation of the lengths of prompts; of pipelines.
 
         Returns:
             Arrays of the broadcast shape, in seconds: `bound` (decode steps at the hardware's bound: no prompts of others, no
@@ -105,7 +107,7 @@ class ClosedLoop:
         decoding = Segment(microbatch[..., None], 1, contexts, decode=True)
         decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
         middle = Segment(microbatch, 1, contexts[..., POINTS // 2], decode=True)
-        share = prompts_of_round((replica - 1) / output, num_stages)
+        share = prompts_of_round((replica - 1) / output, num_stages, variance)
         without = self.steps.times((middle,))
 
         def adds(prompts: int) -> list[Array]:

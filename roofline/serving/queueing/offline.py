@@ -151,7 +151,7 @@ def _counted(server: BatchServer, prompts: Array) -> Array:
     """Prompts that a step is longer by, of the numbers of prompts in a step of a rank, ascending from 0."""
     import numpy as np
 
-    counted = prompts_of_round(prompts, server.stages)
+    counted = 1.0 * prompts_of_round(prompts, server.stages, server.scatter or 0.0)  # not the array itself
     if server.ranks > 1 and server.scatter is not None:
         counted[1:] *= 1 + server.mean_share * np.asarray(server.excess(prompts[1:], in_turn=False)) / prompts[1:]
     return counted
