@@ -264,7 +264,7 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     """
     ranks = sized.replica.ranks
     running = min(clients, sized.slots * ranks)
-    server = replace(sized.server, scatter=_closed_loop_scatter(load))
+    server = closed_loop_server(sized, load)
     loop = ClosedLoop(Compiled(sized.replica.request, "decode")).tpot(
         max(running, 1.0),
         max(round(load.mean_input), 1),
@@ -309,6 +309,11 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
             utilisation=min(rate / capacity, 1.0),
         ),
     )
+
+
+def closed_loop_server(sized: SizedReplica, load: Load) -> BatchServer:
+    """The server of a replica whose slots are filled as soon as they are free: ranks with equal requests stay in step."""
+    return replace(sized.server, scatter=_closed_loop_scatter(load))
 
 
 def _closed_loop_scatter(load: Load) -> float | None:
