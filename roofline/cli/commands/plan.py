@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHED = "searched"
-FIGURES = ("cost-tpot", "cost-ttft", "steps")
+FIGURES = ("cost-tpot", "cost-ttft", "finish", "steps")
 
 
 def register(app: typer.Typer) -> None:

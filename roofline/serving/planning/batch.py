@@ -55,12 +55,15 @@ def size_for_batch(replica: Replica, load: Load, settings: Iterable[tuple[int, i
         memory_slots: slots per rank that memory holds.
     """
     tried: list[SizedReplica] = []
+    limited = any(service.objectives for service in load.services)
     for slots, budget in settings:
         binds: Binds = "memory" if slots >= memory_slots else "throughput"
         one = SizedReplica(replica, role_server(replica, load, "both", slots, budget), "both", slots, budget, 0.0, binds)
         sequences = slots * replica.ranks
         rate = offline_run(closed_loop_server(one, load), _FULL * sequences).rate
-        tried.append(replace(one, max_rate=0.0 if closed_loop_performance(one, load, sequences).misses(load) else rate))
+        if limited and closed_loop_performance(one, load, sequences).misses(load):
+            rate = 0.0
+        tried.append(replace(one, max_rate=rate))
     best = max(tried, key=lambda one: one.max_rate)
     return replace(best, binds="tpot") if any(one.max_rate == 0 for one in tried) else best
 

@@ -10,8 +10,8 @@ d(n) is a decode step, w(n) what a prompt adds to it, r(x) = x; of a pipeline, w
 (`replica.prompts_of_round`); of data-parallel ranks, which wait for the fullest, more (`BatchServer.excess`). This has the ramp (slots
 fill as fast as prompts are computed), the full load, and the end, when slots empty and steps take nearly as long for fewer tokens.
 Requests of equal lengths end together, in waves; others come to a steady state within a few generations. A generation is S
-requests, S the slots; in the steady state (or with waves) each takes equally long. So of a large amount of work all but 12
-generations are computed as S/X each, X being the rate at full load.
+requests, S the slots; in the steady state (or with waves) each takes equally long. So of a large amount of work all but
+8 generations are computed as S/X each, X being the rate at full load.
 
 The last sequence has ended, on average, when n falls below exp(-0.5772): the mean of the maximum of exponential lives (Gumbel).
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_BLOCKS = 64  # of a mean output
-_LONGEST = 1024  # blocks of the longest output
-_GENERATIONS = 12  # of S requests that are followed; the rest is at full load
-_STEADY = 8  # from this one on
+_BLOCKS = 48  # of a mean output
+_LONGEST = 768  # blocks of the longest output
+_GENERATIONS = 8  # of S requests that are followed; the rest is at full load
+_STEADY = 5  # from this one on
 _LAST = math.exp(-0.5772156649015329)
 _QUANTILES = 512
 _COUNTS = 32  # of prompts in a step, between which costs are interpolated
@@ -97,7 +97,7 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
     import numpy as np
 
     steps = max(server.mean_steps / _BLOCKS, _longest(server) / _LONGEST, 1.0)  # in a block
-    ends = _ends(server, steps)
+    ends = _ends(server, steps)[::-1].copy()  # the latest block last
     count = max(math.ceil(slots), 1)
     sizes = np.arange(1, count + 1)
     decode = server.decode_s[:count].tolist()
@@ -114,7 +114,7 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
             history = np.concatenate([history, np.zeros(max(len(history), 2048))])
         k = len(times) - 1
         low = max(k - len(ends), 0)
-        ended = float(history[low:k] @ ends[: k - low][::-1]) if k else 0.0
+        ended = float(history[low:k] @ ends[len(ends) - k + low :]) if k else 0.0
         ended = min(ended, running)
         held = running - ended
         budget = steps * max(server.budget - held, 1.0) / tokens
