@@ -95,7 +95,10 @@ class SearchOptions(TypedDict, total=False):
     rank: Annotated[
         Text,
         _text(
-            "Sort key: cost (per hour), token-cost, gpus or latency.", "KEY", "cost; token-cost with --concurrency or --tokens", common=True
+            "Sort key: cost (per hour), token-cost, gpus or latency.",
+            "KEY",
+            "cost; token-cost with --concurrency or --tokens",
+            common=True,
         ),
     ]
     mode: Annotated[

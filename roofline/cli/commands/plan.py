@@ -83,9 +83,9 @@ def plan(
         print_answer(text.answer(result, screen_width()), out.verbosity)
 
     out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result, line))
-    if result.candidates:
+    if result.candidates and not (unmet := text.unmet(result)):
         return 0
-    out.verdict(_sentences(result)[0])
+    out.verdict(unmet[0] if result.candidates else _sentences(result)[0])
     return 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from roofline.serving.planning.load import BatchWork, Load
 from roofline.serving.planning.performance import (
@@ -61,7 +62,7 @@ def size_for_batch(replica: Replica, load: Load, settings: Iterable[tuple[int, i
         one = SizedReplica(replica, role_server(replica, load, "both", slots, budget), "both", slots, budget, 0.0, binds)
         sequences = slots * replica.ranks
         rate = offline_run(closed_loop_server(one, load), _FULL * sequences).rate
-        if limited and closed_loop_performance(one, load, sequences).misses(load):
+        if limited and batch_performance(one, load, _FULL * sequences).each.misses(load):
             rate = 0.0
         tried.append(replace(one, max_rate=rate))
     best = max(tried, key=lambda one: one.max_rate)
@@ -87,16 +88,14 @@ def fewest_replicas(sized: SizedReplica, load: Load, work: BatchWork) -> int | N
     return ends
 
 
-def batch_performance(sized: SizedReplica, load: Load, work: BatchWork, replicas: int) -> BatchPerformance:
-    """The finish time of some replicas, and what their requests experience.
+def batch_performance(sized: SizedReplica, load: Load, share: float) -> BatchPerformance:
+    """The finish time of a replica, and what its requests experience.
 
     Args:
-        sized: one of them.
+        sized: the replica.
         load: the requests.
-        work: the work of all of them.
-        replicas: their number.
+        share: number of requests of this replica.
     """
-    share = work.requests / replicas
     run = offline_run(closed_loop_server(sized, load), share)
     low, high = band(sized, load)
     estimated = sized.replica.basis != BOUND
@@ -105,7 +104,9 @@ def batch_performance(sized: SizedReplica, load: Load, work: BatchWork, replicas
     loop = closed_loop_performance(sized, load, clients)
     seen = loop.performance
     ttft = _waits(run, seen.ttft, bound, low if estimated else None, high if estimated else None)
-    classes = {name: (replace(ttft, percentile=own.percentile), tpot) for name, (own, tpot) in seen.classes.items()}
+    more = run.tpot_s / seen.tpot.mean if seen.tpot.mean else 1.0  # prompts may leave slots free
+    at = partial(_scaled, factor=more)
+    classes = {name: (replace(ttft, percentile=own.percentile), at(tpot)) for name, (own, tpot) in seen.classes.items()}
     return BatchPerformance(
         finish_s=run.finish_s,
         low_s=max(run.finish_s * low, bound.finish_s) if estimated else None,
@@ -115,7 +116,7 @@ def batch_performance(sized: SizedReplica, load: Load, work: BatchWork, replicas
             share,
             share / run.finish_s,
             replace(
-                seen, ttft=ttft, classes=classes, running=run.running, slot_wait_s=float(run.waits_s.mean()),
+                seen, ttft=ttft, tpot=at(seen.tpot), classes=classes, running=run.running, slot_wait_s=float(run.waits_s.mean()),
                 utilisation=min(share / run.finish_s / run.rate, 1.0),
             ),
         ),
@@ -125,6 +126,10 @@ def batch_performance(sized: SizedReplica, load: Load, work: BatchWork, replicas
 def _at_bound(sized: SizedReplica, load: Load, requests: float) -> OfflineRun:
     server = role_server(sized.replica, load, "both", sized.slots, sized.budget, basis=BOUND)
     return offline_run(closed_loop_server(replace(sized, server=server), load), requests)
+
+
+def _scaled(times: LatencyStats, factor: float) -> LatencyStats:
+    return replace(times.mapped(lambda value: value * factor, lambda value: value * factor), bound=times.bound)
 
 
 def _waits(run: OfflineRun, own: LatencyStats, bound: OfflineRun, low: float | None, high: float | None) -> LatencyStats:

@@ -217,7 +217,7 @@ def batch_draft(query: Query, option: Option, replicas: int | None = None) -> Ca
         return None
     if replicas is None and (replicas := fewest_replicas(sized, query.load, work)) is None:
         return None
-    seen = batch_performance(sized, query.load, work, replicas)
+    seen = batch_performance(sized, query.load, work.requests / replicas)
     return CandidateDraft((PoolSize(option, "both", sized, replicas),), query.spare, seen.each, seen)
 
 

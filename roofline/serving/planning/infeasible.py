@@ -51,7 +51,9 @@ def _too_late(query: Query, options: Sequence[Option]) -> dict[str, Any]:
             most = 0 if price is None else min(most, int(query.max_cost / price.value))
         replicas = min(work.requests, most // option.devices - query.spare)
         if replicas > 0:
-            ends.append((batch_performance(option.sized["both"], query.load, work, replicas).finish_s, replicas, option))
+            ends.append(
+                (batch_performance(option.sized["both"], query.load, work.requests / replicas).finish_s, replicas, option)
+            )
     if not ends:
         return {"nearest": None, "relax": []}
     finish, replicas, option = min(ends, key=lambda each: (each[0], each[1]))

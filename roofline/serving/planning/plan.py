@@ -22,10 +22,28 @@ from roofline.predict.options import ALIASES, DEPLOYMENT, keywords
 from roofline.predict.request import COUNTS, ResolvedRequest
 from roofline.serving.options import PLAN, ObjectiveOptions, PlanOptions, RequestClassOptions
 from roofline.serving.planning.candidates import (
-    CandidateDraft, Ranked, candidate, cost_per_hour, drafts, order, typical_steps,
+    CandidateDraft,
+    Ranked,
+    candidate,
+    cost_per_hour,
+    drafts,
+    order,
+    typical_steps,
 )  # fmt: skip
 from roofline.serving.planning.infeasible import infeasible
-from roofline.serving.planning.load import BURSTIEST, MARGIN, MAX_FRONT_COST, MAX_SIMULATED, MODES, RANKS, SIMULATED, BatchWork, Load, Mode, Query
+from roofline.serving.planning.load import (
+    BURSTIEST,
+    MARGIN,
+    MAX_FRONT_COST,
+    MAX_SIMULATED,
+    MODES,
+    RANKS,
+    SIMULATED,
+    BatchWork,
+    Load,
+    Mode,
+    Query,
+)
 from roofline.serving.planning.result import Candidate, Plan, Simulated
 from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
@@ -190,18 +208,21 @@ def _run(query: Query) -> Plan:
     simulated: dict[int, Simulated] = {}
     simulation = None
     if query.simulate_top:
-        from roofline.serving.planning.simulated import simulate_first  # only where it is used: the simulator takes time to load
+        from roofline.serving.planning.simulated import (
+            simulate_first,  # only where it is used: the simulator takes time to load
+        )
 
         ranked, simulated, simulation = simulate_first(query, ranked)
     chosen = list(range(min(query.top, len(ranked))))
     most = MAX_FRONT_COST * min((one.measures[0] for one in ranked), default=0.0)
-    able = [index for index, one in enumerate(ranked) if (seen := simulated.get(id(one.draft))) is None or seen.holds is not False]
+    able = [
+        index for index, one in enumerate(ranked) if (seen := simulated.get(id(one.draft))) is None or seen.holds is not False
+    ]
     front = [able[index] for index in pareto_front([ranked[index].measures for index in able])]
     best = [index for index in front if ranked[index].measures[0] <= most]
     chosen = sorted({*chosen, *best})
     candidates = tuple(
-        replace(candidate(query, ranked[index].draft), simulated=simulated.get(id(ranked[index].draft)))
-        for index in chosen
+        replace(candidate(query, ranked[index].draft), simulated=simulated.get(id(ranked[index].draft))) for index in chosen
     )
     first = ranked[0].draft.pools[-1].sized.replica.request if ranked else None
     return assemble(
@@ -282,6 +303,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
         limits={
             "max_gpus": query.max_gpus, "max_cost": query.max_cost, "inventory": query.inventory,
             "spare": query.spare, "modes": list(query.modes),
+            "allow_disaggregated": query.margin if len(query.modes) > 1 else None,
         },
         rank=query.rank,
         candidates=candidates,

@@ -125,7 +125,11 @@ class ClosedLoop:
                      for more, one, all_of_them in zip(added, alone, each, strict=True)]  # fmt: skip
         shared_bound, kernels, serial, launches = (one + other for one, other in zip(decoded, added, strict=True))
         decode, prefill = decoded.alone, StepTimes(*added).alone
-        parts = {"decode": decode, "prefill": prefill, "engine": request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels)}
+        parts = {
+            "decode": decode,
+            "prefill": prefill,
+            "engine": request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels),
+        }
         bound = decoded.bound
         estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
         low, high = request.engine_band

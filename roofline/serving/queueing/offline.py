@@ -52,12 +52,14 @@ class OfflineRun:
         rate: requests/s of all ranks at full load.
         waits_s: seconds until a request is admitted, at equally distant shares of the requests from 0 to 1.
         running: mean number of sequences of all ranks that decode, until the end.
+        tpot_s: mean seconds of their decode steps, by Little's law; 0 if outputs have one token.
     """
 
     finish_s: float
     rate: float
     waits_s: Array
     running: float
+    tpot_s: float
 
 
 def offline_run(server: BatchServer, requests: float) -> OfflineRun:
@@ -74,26 +76,28 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
     mean = server.mean_steps
     if mean <= 0:  # prompts alone
         finish = requests / server.capacity
-        return OfflineRun(finish, server.capacity, np.linspace(0, finish, _QUANTILES), 0.0)
+        return OfflineRun(finish, server.capacity, np.linspace(0, finish, _QUANTILES), 0.0, 0.0)
     generations = max(math.floor(work / slots - _GENERATIONS), 0)
-    times, admitted, decoded = _followed(server, work - generations * slots, slots)
+    times, admitted, spent = _followed(server, work - generations * slots, slots)
     rate = server.capacity / server.ranks
     if generations:
-        first, last = np.interp([_STEADY * slots, _GENERATIONS * slots], admitted, times)
+        ends = [_STEADY * slots, _GENERATIONS * slots]
+        first, last = np.interp(ends, admitted, times)
+        each = np.diff(np.interp(ends, admitted, spent))[0] / (_GENERATIONS - _STEADY)
         rate = (_GENERATIONS - _STEADY) * slots / float(last - first)
         at = int(np.searchsorted(admitted, _STEADY * slots))
         shift = generations * slots
         times = np.concatenate([times[:at], [first, first + shift / rate], times[at:] + shift / rate])
         admitted = np.concatenate([admitted[:at], [_STEADY * slots, _STEADY * slots + shift], admitted[at:] + shift])
-        decoded += generations * slots * mean
+        spent = spent + generations * each
     finish = float(times[-1])
     waits = np.interp(np.linspace(0, 1, _QUANTILES), admitted / work, times)
-    step = float(server.decode_s[min(round(slots), server.slots) - 1])
-    return OfflineRun(finish, rate * server.ranks, waits, decoded * server.ranks * step / finish)
+    sequences = float(spent[-1])
+    return OfflineRun(finish, rate * server.ranks, waits, sequences * server.ranks / finish, sequences / (work * mean))
 
 
-def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Array, float]:
-    """Block by block: seconds at the end of each block, requests admitted by then, and sequence-steps of all blocks; per rank."""
+def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Array, Array]:
+    """Seconds at the end of each block, requests admitted by then, and seconds of all sequences by then; of a rank."""
     import numpy as np
 
     steps = max(server.mean_steps / _BLOCKS, _longest(server) / _LONGEST, 1.0)  # in a block
@@ -107,8 +111,8 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
     at = np.append(0, np.geomspace(1e-3, max(server.budget / tokens, 1.0), _COUNTS))
     counted = _counted(server, at)
     history = np.zeros(0)
-    times, admitted = [0.0], [0.0]
-    running, left, clock, decoded = 0.0, work, 0.0, 0.0
+    times, admitted, spent = [0.0], [0.0], [0.0]
+    running, left, clock = 0.0, work, 0.0
     while left > 1e-9 or running * server.ranks > _LAST:
         if len(history) < len(times) + 1:
             history = np.concatenate([history, np.zeros(max(len(history), 2048))])
@@ -123,12 +127,13 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
         mean = (running + held + adds) / 2
         index = min(max(int(mean + 0.5), 1), count) - 1
         computed = adds if plain else steps * float(np.interp(adds / steps, at, counted))
-        clock += steps * decode[index] + computed * prompts[index]
-        decoded += mean * steps
+        seconds = steps * decode[index] + computed * prompts[index]
+        clock += seconds
         running, left = held + adds, left - adds
         times.append(clock)
         admitted.append(work - left)
-    return np.array(times), np.array(admitted), decoded
+        spent.append(spent[-1] + mean * seconds)
+    return np.array(times), np.array(admitted), np.array(spent)
 
 
 def _longest(server: BatchServer) -> float:
