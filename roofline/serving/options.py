@@ -270,7 +270,8 @@ def _by_name(options: Iterable[Option]) -> dict[str, Option]:
 
 PLAN = _by_name(
     entries({
-        "Traffic": TrafficOptions, "Batch work": BatchOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions, "Cost and limits": LimitOptions,
+        "Traffic": TrafficOptions, "Batch work": BatchOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions,
+        "Cost and limits": LimitOptions,
     })
 )  # fmt: skip
 """Options of `plan` besides those of the deployment."""

@@ -42,7 +42,7 @@ def answer(result: Plan, width: int = WIDTH) -> Answer:
             title=title, settings=settings, verdict=first, passed=False, parts=("\n".join(bullets(others, width)),),
             assumptions=assumptions, hint="-vv: all assumptions",
         )  # fmt: skip
-    listed, times, checks = candidates_table(result), tuple(_times(result, best)), tuple(_checks(result, best))
+    listed, times = candidates_table(result), (*_times(result, best), *_checks(result, best))
     names, cost = listed.columns, best.cost
     priced = cost.per_hour is not None
     two = len(best.pools) > 1
@@ -69,10 +69,10 @@ def answer(result: Plan, width: int = WIDTH) -> Answer:
         passed=True,
         brief=(
             replace(brief, title="", note="", rows=rows),
-            (*times, *checks, *_notes(best)[:1]),
+            (*times, *_notes(best)[:1]),
             "\n".join(starters[::engines]),
         ),
-        details=(*_halves(listed), (*times, *checks, *_notes(best)), "\n".join(starters)),
+        details=(*_halves(listed), (*times, *_notes(best)), "\n".join(starters)),
         notes=tuple(provenance_of(result.assumptions, best.estimate_basis, where=best.hardware)),
         assumptions=assumptions,
         hint=f"-v: {number} engines    -vv: all assumptions    -o page.html: interactive page",
@@ -122,8 +122,8 @@ def _checks(result: Plan, best: Candidate) -> list[tuple[str, str]]:
     if better:
         most = max(better, key=lambda one: one["saves"])
         margin = percent(result.limits["allow_disaggregated"])
-        lines.append(("Passed over", f"prefill and decode pools on {most['hardware']}, {percent(most['saves'])} better by "
-                      f"{result.rank}: less than the margin of {margin} (--allow-disaggregated)"))  # fmt: skip
+        text = f"prefill and decode pools on {most['hardware']}, {percent(most['saves'])} better by {result.rank}: "
+        lines.append(("Passed over", f"{text}less than the margin of {margin} (--allow-disaggregated)"))
     return lines
 
 

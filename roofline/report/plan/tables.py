@@ -92,9 +92,10 @@ def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
     at, front = _percentile(planned), on_front(planned, values, listed)
     limited, offline = any(one.beyond != "" for one in listed), planned.batch is not None
     currency = planned.currency or "cost"
+    first = ["finish", f"{currency} in total"] if offline else [f"TTFT, {at}"]
     names = [
         "no.", "hardware", "replicas", "precision", "devices", f"{currency}/h", f"{currency}/M tokens",
-        *(["finish", f"{currency} in total"] if offline else [f"TTFT, {at}"]), f"TPOT, {at}", *([] if planned.rate is None else ["headroom"]), "limited by", "Pareto",
+        *first, f"TPOT, {at}", *([] if planned.rate is None else ["headroom"]), "limited by", "Pareto",
         *(["beyond the limits"] if limited else []),
     ]  # fmt: skip
     rows = []

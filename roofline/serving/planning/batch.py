@@ -1,7 +1,7 @@
 """Offline batch work: requests that are all there at once, on replicas that run full until the last one has ended.
 
 Nothing waits for a user, so a replica runs as many sequences as memory and `max_num_seqs` hold, without a cap on utilization. A
-deployment takes the fewest replicas that end in time (`queueing/offline.py` has the finish time), which share the requests evenly.
+deployment takes the fewest replicas that end in time (`queueing/offline.py`), which share the requests evenly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BatchPerformance:
 
 
 def size_for_batch(replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_slots: int) -> SizedReplica:
-    """The replica in the setting with the highest throughput at full load; its rate is 0 if it misses the TPOT objective in all.
+    """The replica in the setting with the highest throughput at full load; its rate is 0 if all miss the TPOT objective.
 
     Args:
         replica: the deployment.
@@ -116,8 +116,8 @@ def batch_performance(sized: SizedReplica, load: Load, share: float) -> BatchPer
             share,
             share / run.finish_s,
             replace(
-                seen, ttft=ttft, tpot=at(seen.tpot), classes=classes, running=run.running, slot_wait_s=float(run.waits_s.mean()),
-                utilisation=min(share / run.finish_s / run.rate, 1.0),
+                seen, ttft=ttft, tpot=at(seen.tpot), classes=classes, running=run.running,
+                slot_wait_s=float(run.waits_s.mean()), utilisation=min(share / run.finish_s / run.rate, 1.0),
             ),
         ),
     )  # fmt: skip

@@ -215,9 +215,8 @@ def _run(query: Query) -> Plan:
         ranked, simulated, simulation = simulate_first(query, ranked)
     chosen = list(range(min(query.top, len(ranked))))
     most = MAX_FRONT_COST * min((one.measures[0] for one in ranked), default=0.0)
-    able = [
-        index for index, one in enumerate(ranked) if (seen := simulated.get(id(one.draft))) is None or seen.holds is not False
-    ]
+    missed = {key for key, one in simulated.items() if one.holds is False}
+    able = [index for index, one in enumerate(ranked) if id(one.draft) not in missed]
     front = [able[index] for index in pareto_front([ranked[index].measures for index in able])]
     best = [index for index in front if ranked[index].measures[0] <= most]
     chosen = sorted({*chosen, *best})
@@ -537,7 +536,8 @@ def _traffic(query: Query) -> dict[str, Any]:
         "profile": None if traffic.profile is None else list(traffic.profile.factors),
         "classes": [
             {
-                "name": one.name, "rate": one.rate, "concurrency": one.concurrency if query.batch is None else None, "input_len": str(one.input_len),
+                "name": one.name, "rate": one.rate, "concurrency": one.concurrency if query.batch is None else None,
+                "input_len": str(one.input_len),
                 "output_len": str(one.output_len), "mean_input": one.input_len.mean, "mean_output": one.output_len.mean,
                 "ttft_s": one.ttft, "tpot_s": one.tpot, "percentile": one.percentile, "prefix_hit": one.mean_hit,
                 "cached_prefix": one.cached_prefix or None, "burstiness": one.burstiness,
@@ -553,7 +553,7 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
     if query.batch is not None:
         work = query.batch
         yield Assumption("tokens", work.output_tokens, "given",
-                         f"output tokens; {work.requests:,} requests at their mean length, and their prompts besides")  # fmt: skip
+                         f"output tokens: {work.requests:,} requests of mean length; their prompts come besides")  # fmt: skip
         yield Assumption("batch work", "all at once", "default",
                          "replicas start together, share the requests evenly and are paid until the last has ended; no cap on "
                          "utilization; times to load a model are not in it")  # fmt: skip

@@ -1,15 +1,16 @@
 """The first candidates of a plan, simulated: replicas are added until the objectives hold, or taken away while they still do.
 
-The closed form ranks everything that was searched, in seconds; the simulation (`roofline.simulate`) has what it leaves out: the
-order of requests, their real lengths, preemption, bursts. Each candidate gets the same requests. It is simulated with the replicas
-that were planned:
+The closed form ranks everything that was searched, in seconds; the simulation (`roofline.simulate`) has what it leaves out:
+the order of requests, their real lengths, preemption, bursts. Each candidate gets the same requests, and is simulated with the
+replicas that were planned:
 
 * it misses an objective, or is saturated: with more, up to `_MORE` times;
-* it holds: with fewer, by bisection. NB: fewer count as enough only if the whole confidence interval of the share of requests
-  within all objectives, of three seeds, is above what is wanted (without one: if half as many miss them as may), and up to `_SATURATION` of the saturation rate.
+* it holds: with fewer, by bisection, with three seeds. NB: fewer count as enough only if the whole confidence interval of the
+  share of requests within all objectives is above what is wanted (without an interval: if half as many miss them as may), and
+  up to `_SATURATION` of the saturation rate.
 
-Of more than `_SLICE` replicas as many get their part of the traffic: the router deals requests evenly. Of offline work one replica
-is simulated, with its share of the requests, or as many as show its rate at full load.
+Of more than `_SLICE` replicas as many get their part of the traffic: the router deals requests evenly. Of offline work one
+replica is simulated, with its share of the requests, or as many as show its rate at full load.
 
 The idea of a search by simulation: Vidur, arXiv:2405.05465, section 6 (Vidur-Search).
 """

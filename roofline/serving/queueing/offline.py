@@ -1,14 +1,16 @@
 """Offline batch work on a replica: all requests are there at once, and the last one ends the work.
 
 Time goes in blocks of h decode steps. In block k a rank admits a_k requests: at most its free slots, what its token budget
-computes of prompts in h steps, and what is left. Of those admitted in block j the share f(k - j) ends in block k, where f is the
-distribution of output lengths. So n_k, the sequences that run, follows from one convolution, and
+computes of prompts in h steps, and what is left. Of those admitted in block j the share f(k - j) ends in block k, where f is
+the distribution of output lengths. So n_k, the sequences that run, follows from one convolution, and
 
     seconds of block k = h d(n_k) + h r(a_k/h) w(n_k)
 
 d(n) is a decode step, w(n) what a prompt adds to it, r(x) = x; of a pipeline, where prompts of one round overlap, less
-(`replica.prompts_of_round`); of data-parallel ranks, which wait for the fullest, more (`BatchServer.excess`). This has the ramp (slots
-fill as fast as prompts are computed), the full load, and the end, when slots empty and steps take nearly as long for fewer tokens.
+(`replica.prompts_of_round`); of data-parallel ranks, which wait for the fullest, more (`BatchServer.excess`). This has the ramp
+(slots fill as fast as prompts are computed), the full load, and the end, when slots empty and steps take nearly as long for
+fewer tokens.
+
 Requests of equal lengths end together, in waves; others come to a steady state within a few generations. A generation is S
 requests, S the slots; in the steady state (or with waves) each takes equally long. So of a large amount of work all but
 8 generations are computed as S/X each, X being the rate at full load.
@@ -17,8 +19,7 @@ The last sequence has ended, on average, when n falls below exp(-0.5772): the me
 
 NB: a fluid has no chance in it; a few requests of very different lengths end earlier or later.
 
-Source: derived here; renewal of running sequences: Cox 1962, Renewal Theory, section 5; the mean maximum: Gumbel 1958, Statistics
-of Extremes, section 4.2.
+Source: derived here; renewals: Cox 1962, Renewal Theory; the mean maximum: Gumbel 1958, Statistics of Extremes.
 """
 
 from __future__ import annotations

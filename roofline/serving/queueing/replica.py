@@ -401,9 +401,9 @@ class Replica:
 def prompts_of_round(mean: Array, stages: int, variance: float = 0.0) -> Array:
     """Prompts that a round of a pipeline is longer by, each at its seconds through all stages.
 
-    A round has k prompts, Poisson distributed, each with another microbatch of the s that are under way. It takes as long as the
-    slowest microbatch through all stages, or a stage for all of them (`predict/timing.py`): max(M_k, k/s) prompts, with M_k the
-    longest of k (of s, if k > s). So with probabilities P(k)
+    A round has k prompts, Poisson distributed, each with another microbatch of the s that are under way. It takes as long as
+    the slowest microbatch through all stages, or a stage for all of them (`predict/timing.py`): max(M_k, k/s) prompts, with M_k
+    the longest of k (of s, if k > s). So with probabilities P(k)
 
         mean/s + sum of max(M_k - k/s, 0) P(k) over k > 0
 
