@@ -52,10 +52,10 @@ def answer(result: Plan, width: int = WIDTH) -> Answer:
     if result.traffic["batch"] is not None:
         what = (*of_all, "finish", *(("total", names[11]) if priced else ()), names[9])
     if result.simulation is not None:
-        shown = (
+        columns_of_times = (
             ("finish", "simulated") if result.traffic["batch"] is not None else (names[6], "sim. TTFT", names[8], "sim. TPOT")
         )
-        what = (*of_all, *shown, *costs, "holds")
+        what = (*of_all, *columns_of_times, *costs, "holds")
     brief = columns(listed, what)
     starts = [(label, shell_lines(line, width, 4)) for label, line in commands(result)]
     starters = [f"  Start one replica of the first candidate ({label.replace('@', ' ')}):\n{lines}" for label, lines in starts]
@@ -66,7 +66,7 @@ def answer(result: Plan, width: int = WIDTH) -> Answer:
         title=title,
         settings=settings,
         verdict=" ".join([*unmet(result), _best(result, best), *tables.capacity(ordered(state, first_values(state))[0])]),
-        passed=True,
+        passed=not unmet(result),
         brief=(
             replace(brief, title="", note="", rows=rows),
             (*times, *_notes(best)[:1]),
@@ -86,14 +86,14 @@ def _best(result: Plan, best: Candidate) -> str:
     lead = "Best" if result.rank in ("cost", "token-cost") and not priced else _RANKS.get(result.rank, "Best")
     pools = " and ".join(_deployed(pool) for pool in best.pools)
     text = f"{lead}: {best.devices:,} x {best.title}, {best.precision} ({pools})"
-    if best.finish is not None:
-        text += f", done after {formatting.duration(best.finish.time_s)}"
+    if best.finish_s is not None:
+        text += f", done after {formatting.duration(best.finish_s.mean)}"
     if cost.per_hour is None or cost.total is None:
         return f"{text}."
     each = f"{_money(cost.total)} {cost.currency} per million tokens (input and output)"
-    if best.finish is not None and best.finish.per_million_output is not None:
-        of_outputs = f"{_money(best.finish.per_million_output)} per million output tokens with their prompts"
-        return f"{text}: {_money(best.finish.cost)} {cost.currency} in total, {each}, {of_outputs}."
+    if best.finish_s is not None and best.finish_s.per_million_output is not None:
+        of_outputs = f"{_money(best.finish_s.per_million_output)} per million output tokens with their prompts"
+        return f"{text}: {_money(best.finish_s.cost)} {cost.currency} in total, {each}, {of_outputs}."
     return f"{text}: {_money(cost.per_hour)} {cost.currency}/h, {each}."
 
 
@@ -152,17 +152,17 @@ def _times(result: Plan, best: Candidate) -> list[tuple[str, str]]:
     """Labels and texts: TTFT and TPOT of the best candidate, with interval and objective."""
     one = result.traffic["classes"][0] if len(result.traffic["classes"]) == 1 else {}
     lines = []
-    if (finish := best.finish) is not None:
+    if (finish := best.finish_s) is not None:
         between = ""
-        if finish.low_s is not None and finish.high_s is not None:
-            between = f" (80 % interval: {formatting.duration(finish.low_s, 2)} to {formatting.duration(finish.high_s, 2)})"
+        if finish.low is not None and finish.high is not None:
+            between = f" (80 % interval: {formatting.duration(finish.low, 2)} to {formatting.duration(finish.high, 2)})"
         seen = "" if best.simulated is None or best.simulated.finish_s is None else (
             f"; simulated {formatting.duration(best.simulated.finish_s)}"
         )  # fmt: skip
         limit = formatting.duration(result.traffic["batch"]["deadline_s"])
-        lines.append(("Finish", f"{formatting.duration(finish.time_s)}{between}, deadline {limit}{seen}"))
+        lines.append(("Finish", f"{formatting.duration(finish.mean)}{between}, deadline {limit}{seen}"))
     for name, stats in (("TTFT", best.performance.ttft), ("TPOT", best.performance.tpot)):
-        if stats.mean is None or (best.finish is not None and name == "TTFT"):
+        if stats.mean is None or (best.finish_s is not None and name == "TTFT"):
             continue
         form = formatting.about if best.basis == "estimate" else formatting.seconds
         between = ""
@@ -231,14 +231,17 @@ def candidates_table(result: Plan) -> Table:
     more: dict[str, Callable[[Candidate], str]] = {}
     if result.traffic["batch"] is not None:
         more = {
-            "finish": lambda one: formatting.ABSENT if one.finish is None else formatting.duration(one.finish.time_s),
-            "total": lambda one: formatting.ABSENT if one.finish is None else _money(one.finish.cost),
+            "finish": lambda one: formatting.ABSENT if one.finish_s is None else formatting.duration(one.finish_s.mean),
+            "total": lambda one: formatting.ABSENT if one.finish_s is None else _money(one.finish_s.cost),
         }
     if result.simulation is not None:
         if result.traffic["batch"] is not None:
-            more["simulated"] = lambda one: _shown(one, "ttft")
+            more["simulated"] = lambda one: _simulated_time(one, "ttft")
         else:
-            more |= {"sim. TTFT": lambda one: _shown(one, "ttft"), "sim. TPOT": lambda one: _shown(one, "tpot")}
+            more |= {
+                "sim. TTFT": lambda one: _simulated_time(one, "ttft"),
+                "sim. TPOT": lambda one: _simulated_time(one, "tpot"),
+            }
         more["holds"] = _holds
     heads = (
         "", "hardware", "devices", "replicas", "weights", "TTFT", f"{at} TTFT", "TPOT", f"{at} TPOT", "utilization",
@@ -261,11 +264,11 @@ def candidates_table(result: Plan) -> Table:
     return Table("Candidates", note, heads, right, tuple(rows))
 
 
-def _shown(one: Candidate, name: str) -> str:
+def _simulated_time(one: Candidate, name: str) -> str:
     """A simulated time at the percentile of the objectives; of offline work, when it is done."""
     if one.simulated is None:
         return ""
-    if one.finish is not None:
+    if one.finish_s is not None:
         return "" if one.simulated.finish_s is None else formatting.duration(one.simulated.finish_s)
     return _seconds(one.simulated.latency(name, one.performance.ttft.percentile)[0])
 

@@ -167,25 +167,25 @@ def simulated(planned: Planned, listed: list[Scaled]) -> Table | None:
         return None
     at, rows = _percentile(planned), []
     for one in ones:
-        shown = one.of.simulated
-        if shown is None:
+        simulation = one.of.simulated
+        if simulation is None:
             continue
         if planned.batch is not None:
-            times = [_lasts(None if one.of.finish is None else one.of.finish.mean), _lasts(shown.finish)]
+            times = [_lasts(None if one.of.finish is None else one.of.finish.mean), _lasts(simulation.finish)]
         else:
-            times = [_time(one, one.of.ttft.at), _between(shown.ttft)]
-        replicas = "–" if shown.replicas is None else f"{shown.replicas:,}"
+            times = [_time(one, one.of.ttft.at), _between(simulation.ttft)]
+        replicas = "–" if simulation.replicas is None else f"{simulation.replicas:,}"
         rows.append((
             text_cell(f"{one.of.number}"),
             text_cell(one.of.hardware),
-            text_cell(f"{shown.verdict}: {shown.why}" if shown.why else shown.verdict),
-            whole(shown.planned_replicas),
+            text_cell(f"{simulation.verdict}: {simulation.why}" if simulation.why else simulation.verdict),
+            whole(simulation.planned_replicas),
             text_cell(replicas),
             *times,
             _time(one, one.of.tpot.at),
-            _between(shown.tpot),
-            share(shown.within),
-            whole(shown.requests),
+            _between(simulation.tpot),
+            share(simulation.within),
+            whole(simulation.requests),
         ))  # fmt: skip
     first = ("finish", "finish, simulated") if planned.batch is not None else (f"TTFT, {at}", f"TTFT, {at}, simulated")
     names = (

@@ -365,7 +365,7 @@ def candidate(query: Query, draft: CandidateDraft) -> Candidate:
         headroom=None if closed else draft.max_rate / rate - 1,
         breaks_at=None if closed else draft.max_rate,
         basis=draft.pools[0].sized.replica.basis,
-        finish=None if draft.batch is None else _finish(query, draft, draft.batch),
+        finish_s=None if draft.batch is None else _finish(query, draft, draft.batch),
         notes=tuple(_notes(query, draft, seen)),
         estimate_basis=estimate_basis(request, typical_steps(request, load)),
     )

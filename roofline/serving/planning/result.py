@@ -78,20 +78,20 @@ class Finish:
     """When offline batch work is done, in seconds from its start, and what it costs; None without a price.
 
     Args:
-        time_s: as expected, until the last request has ended.
-        low_s: with every step at the low end of its interval; None of bounds.
-        high_s: at the high end.
-        bound_s: with every step at its bound.
+        mean: as expected, until the last request has ended.
+        low: with every step at the low end of its interval; None of bounds.
+        high: at the high end.
+        bound: with every step at its bound.
         cost: of all devices until then, spares included.
         cost_low: at the low end of the price.
         cost_high: at the high end.
         per_million_output: all of it over the output tokens, per million; prompts are paid with them.
     """
 
-    time_s: float
-    low_s: float | None
-    high_s: float | None
-    bound_s: float
+    mean: float
+    low: float | None
+    high: float | None
+    bound: float
     cost: float | None = None
     cost_low: float | None = None
     cost_high: float | None = None
@@ -100,7 +100,7 @@ class Finish:
     def to_dict(self) -> dict[str, Any]:
         """The keys of a candidate."""
         return {
-            "finish_s": {"mean": self.time_s, "low": self.low_s, "high": self.high_s, "bound": self.bound_s},
+            "finish_s": {"mean": self.mean, "low": self.low, "high": self.high, "bound": self.bound},
             "cost_total": self.cost,
             "cost_total_range": None if self.cost_low is None else [self.cost_low, self.cost_high],
             "cost_per_million_output_tokens": self.per_million_output,
@@ -153,7 +153,7 @@ class Simulated:
     Args:
         planned_replicas: by the closed form.
         holds: whether the objectives, or the deadline, hold; None: it was not simulated, and `why`.
-        replicas: number of replicas with which they hold, spares not counted; the most that were tried if they do not.
+        replicas: number of replicas with which they hold, spares not counted; the highest number tried if they do not.
         requests_per_s: of all replicas.
         finish_s: when offline work is done, s.
         requests: of the run that is shown.
@@ -233,7 +233,7 @@ class Candidate:
         basis: "estimate" or "bound".
         notes: what a reader should know.
         estimate_basis: what estimates rest on: "measured", "transferred", "published", "prior" or "given"; None of bounds.
-        finish: of offline batch work.
+        finish_s: of offline batch work, with its cost.
         simulated: what its simulation shows; None where it was not simulated.
     """
 
@@ -253,7 +253,7 @@ class Candidate:
     basis: str
     notes: tuple[str, ...] = ()
     estimate_basis: str | None = None
-    finish: Finish | None = None
+    finish_s: Finish | None = None
     simulated: Simulated | None = None
 
     @property
@@ -292,6 +292,26 @@ class Candidate:
         return self.cost.per_hour
 
     @property
+    def cost_total(self) -> float | None:
+        """Cost of offline work until it is done, in `cost.currency`; None without a price, and of other work."""
+        return None if self.finish_s is None else self.finish_s.cost
+
+    @property
+    def cost_total_range(self) -> list[float] | None:
+        """The same at both ends of the price."""
+        finish = self.finish_s
+        return (
+            None
+            if finish is None or finish.cost_low is None or finish.cost_high is None
+            else [finish.cost_low, finish.cost_high]
+        )
+
+    @property
+    def cost_per_million_output_tokens(self) -> float | None:
+        """All of it over the output tokens, per million."""
+        return None if self.finish_s is None else self.finish_s.per_million_output
+
+    @property
     def cost_per_million_tokens(self) -> Cost:
         """Costs of a million tokens: `input`, `output`, `total`."""
         return self.cost
@@ -328,7 +348,7 @@ class Candidate:
             "cost_per_hour_range": None if self.cost.low is None else [self.cost.low, self.cost.high],
             "cost_per_hour_scaled": self.cost.scaled_per_hour,
             "cost_per_million_tokens": {"input": self.cost.input, "output": self.cost.output, "total": self.cost.total},
-            **(NO_FINISH if self.finish is None else self.finish.to_dict()),
+            **(NO_FINISH if self.finish_s is None else self.finish_s.to_dict()),
             "currency": self.cost.currency,
             "price": self.cost.price,
             "power": {
@@ -439,7 +459,7 @@ def _flat(index: int, one: Candidate, on_front: bool) -> dict[str, Any]:
         "rank": index + 1, "hardware": one.hardware, "devices": one.devices, "replicas": one.replicas, "mode": one.mode,
         "precision": one.precision, **{name: main[name] for name in sizes}, **times,
         "requests_per_s": one.requests_per_s, "output_tokens_per_s": one.output_tokens_per_s,
-        "finish_s": one.finish and one.finish.time_s, "cost_total": one.finish and one.finish.cost,
+        "finish_s": one.finish_s and one.finish_s.mean, "cost_total": one.cost_total,
         "utilisation": one.performance.utilisation, "cost_per_hour": one.cost.per_hour,
         "cost_per_million_tokens": one.cost.total, "cost_per_million_input_tokens": one.cost.input,
         "cost_per_million_output_tokens": one.cost.output, "currency": one.cost.currency, "binds": one.binds,

@@ -104,24 +104,24 @@ def _of_draft(query: Query, draft: CandidateDraft) -> tuple[Simulated, Candidate
     try:
         with shared_tables(f"plan {id(server)}"):
             replicas = server.fewest(planned)
-            last, shown = server.run(replicas + query.spare)
+            last, result = server.run(replicas + query.spare)
     except RooflineError as error:
         return Simulated(why=str(error), planned_replicas=planned), draft
     holds = server.run(replicas)[0].holds
     simulated = Simulated(
         holds=holds, replicas=replicas, planned_replicas=planned, runs=tuple(server.tried),
-        requests_per_s=_rate(query, last, shown), finish_s=last.finish_s, simulation=shown, requests=last.requests,
+        requests_per_s=_rate(query, last, result), finish_s=last.finish_s, simulation=result, requests=last.requests,
     )  # fmt: skip
     return simulated, draft if replicas == planned else server.draft(replicas)
 
 
-def _rate(query: Query, last: SimulatedRun, shown: Simulation) -> float:
+def _rate(query: Query, last: SimulatedRun, result: Simulation) -> float:
     """Requests/s of all replicas."""
     if query.batch is not None and last.finish_s:
         return query.batch.requests / last.finish_s
-    rate = shown.throughput["requests_per_s"]
-    if query.load.concurrency is not None and shown.e2e_s.mean:
-        return query.load.concurrency / shown.e2e_s.mean  # by Little's law: without the clients that stop at the end
+    rate = result.throughput["requests_per_s"]
+    if query.load.concurrency is not None and result.e2e_s.mean:
+        return query.load.concurrency / result.e2e_s.mean  # by Little's law: without the clients that stop at the end
     return rate * last.replicas / last.simulated_replicas
 
 
@@ -140,7 +140,7 @@ class _Server:
         return [self.known[replicas][0] for replicas in sorted(self.known)]
 
     def fewest(self, planned: int) -> int:
-        """The fewest replicas that hold, near those that were planned; the most that were tried if none do."""
+        """The fewest replicas that hold, near those that were planned; the highest number tried if none do."""
         step = max(round(_STEP * planned), 1)
         replicas = planned
         for _ in range(_MORE):

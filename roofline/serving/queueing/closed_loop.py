@@ -19,7 +19,7 @@ the same steps, one on each: t_mixed has as many prompts as ranks, of C clients 
 step has e(f) more, the excess of `ranks.excess_rounds`, of what one rank alone decides of a prompt.
 
 A pipeline of s stages has s microbatches under way, each of C/s sequences: t_decode and t_mixed are of one microbatch through
-all stages, and prompts of one round overlap, as far as they are of other microbatches (`replica.prompts_of_round` instead of f).
+all stages, and prompts of one round overlap, as far as they are of other microbatches (`replica.prompts_of_round`, for f).
 
 Source: derived here; the definition of TPOT is vLLM's benchmark's, (E2E - TTFT)/(n - 1); chunked prefill: Agrawal et al. 2024
 (Sarathi-Serve), arXiv:2403.02310, section 4.
