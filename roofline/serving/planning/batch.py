@@ -20,7 +20,7 @@ from roofline.serving.planning.performance import (
     closed_loop_server,
 )
 from roofline.serving.planning.sizing import Binds, SizedReplica, role_server
-from roofline.serving.queueing.offline import OfflineRun, offline_run
+from roofline.serving.queueing.offline import OfflineRun, offline_run, shares
 from roofline.serving.queueing.replica import BOUND, Replica
 
 _FULL = 24
@@ -137,7 +137,7 @@ def _waits(run: OfflineRun, own: LatencyStats, bound: OfflineRun, low: float | N
     import numpy as np
 
     def at(share: float) -> float:
-        return float(np.interp(share, np.linspace(0, 1, len(run.waits_s)), run.waits_s))
+        return float(np.interp(share, shares(), run.waits_s))
 
     mean, lowest = float(run.waits_s.mean()), float(bound.waits_s.mean())
     return LatencyStats(

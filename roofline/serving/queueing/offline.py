@@ -51,7 +51,7 @@ class OfflineRun:
     Args:
         finish_s: seconds until the last request has ended.
         rate: requests/s of all ranks at full load.
-        waits_s: seconds until a request is admitted, at equally distant shares of the requests from 0 to 1.
+        waits_s: seconds until a request is admitted, at `shares` of the requests.
         running: mean number of sequences of all ranks that decode, until the end.
         tpot_s: mean seconds of their decode steps, by Little's law; 0 if outputs have one token.
     """
@@ -61,6 +61,13 @@ class OfflineRun:
     waits_s: Array
     running: float
     tpot_s: float
+
+
+def shares() -> Array:
+    """Equally distant shares of the requests, in the order in which they are admitted."""
+    import numpy as np
+
+    return (np.arange(_QUANTILES) + 0.5) / _QUANTILES
 
 
 def offline_run(server: BatchServer, requests: float) -> OfflineRun:
@@ -77,22 +84,22 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
     mean = server.mean_steps
     if mean <= 0:  # prompts alone
         finish = requests / server.capacity
-        return OfflineRun(finish, server.capacity, np.linspace(0, finish, _QUANTILES), 0.0, 0.0)
+        return OfflineRun(finish, server.capacity, finish * shares(), 0.0, 0.0)
     generations = max(math.floor(work / slots - _GENERATIONS), 0)
     times, admitted, spent = _followed(server, work - generations * slots, slots)
     rate = server.capacity / server.ranks
     if generations:
-        ends = [_STEADY * slots, _GENERATIONS * slots]
-        first, last = np.interp(ends, admitted, times)
-        each = np.diff(np.interp(ends, admitted, spent))[0] / (_GENERATIONS - _STEADY)
-        rate = (_GENERATIONS - _STEADY) * slots / float(last - first)
-        at = int(np.searchsorted(admitted, _STEADY * slots))
-        shift = generations * slots
+        # in the middle of a wave, where requests of equal lengths are admitted too
+        begin, end = (_STEADY - 0.5) * slots, (_GENERATIONS - 0.5) * slots
+        first, last = np.interp([begin, end], admitted, times)
+        each = np.diff(np.interp([begin, end], admitted, spent))[0] / (_GENERATIONS - _STEADY)
+        rate = (end - begin) / float(last - first)
+        at, shift = int(np.searchsorted(admitted, begin)), generations * slots
         times = np.concatenate([times[:at], [first, first + shift / rate], times[at:] + shift / rate])
-        admitted = np.concatenate([admitted[:at], [_STEADY * slots, _STEADY * slots + shift], admitted[at:] + shift])
+        admitted = np.concatenate([admitted[:at], [begin, begin + shift], admitted[at:] + shift])
         spent = spent + generations * each
     finish = float(times[-1])
-    waits = np.interp(np.linspace(0, 1, _QUANTILES), admitted / work, times)
+    waits = np.interp(shares(), admitted / work, times)
     sequences = float(spent[-1])
     return OfflineRun(finish, rate * server.ranks, waits, sequences * server.ranks / finish, sequences / (work * mean))
 
