@@ -120,7 +120,9 @@ def test_pools_have_to_be_cheaper_by_the_margin() -> None:
     """On a rate where pools take fewer devices they are proposed, unless the margin is larger than what they save."""
 
     def chat(**options: Any) -> Plan:
-        return roofline.plan("llama-3.1-8b", hardware="h100-sxm", tp=1, dtype="bf16", ttft="300 ms", tpot="14 ms", **CHAT, **options)
+        return roofline.plan(
+            "llama-3.1-8b", hardware="h100-sxm", tp=1, dtype="bf16", ttft="300 ms", tpot="14 ms", **CHAT, **options
+        )
 
     free = chat(allow_disaggregated=0)
     assert free.passed_over == ()

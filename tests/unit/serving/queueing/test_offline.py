@@ -11,7 +11,9 @@ from roofline.serving.queueing.offline import offline_run
 from roofline.serving.queueing.replica import BatchServer, Demand, prompts_of_round
 
 
-def server(steps: Any, *, slots: int = 10, step_s: float = 0.01, prompt_s: float = 0.0, tokens: float = 1.0, **more: Any) -> BatchServer:
+def server(
+    steps: Any, *, slots: int = 10, step_s: float = 0.01, prompt_s: float = 0.0, tokens: float = 1.0, **more: Any
+) -> BatchServer:
     """Steps take the same for every batch."""
     demand = Demand(1.0, np.array([1.0, slots]), np.full((2, 1), prompt_s), np.array([tokens]), np.asarray(steps, dtype=float))
     return BatchServer(np.full(slots, step_s), (demand,), more.pop("budget", 10**6), **more)
@@ -38,8 +40,7 @@ def test_generations_that_are_not_followed_take_as_long(waves: int) -> None:
 
 
 def test_unequal_lengths_end_one_by_one() -> None:
-    """Exponential lives, step times that do not depend on the batch: work/slots steps, and after the last admission the
-    maximum of S lives, H(S) mean lives on average (H: harmonic number), in the time of which S more would have been served."""
+    """Exponential lives: after the last admission the maximum of S of them, H(S) mean lives (H: the harmonic number)."""
     shares = (np.arange(2000) + 0.5) / 2000
     lives = -640 * np.log(1 - shares)
     slots, requests = 100, 3000
@@ -52,7 +53,7 @@ def test_unequal_lengths_end_one_by_one() -> None:
 def test_prompts_limit_what_runs() -> None:
     """A budget of 100 tokens and prompts of 50: with n decoding, (100 - n)/50 prompts a step; n = 10 steps of each prompt."""
     limited = server([10], slots=100, budget=100, tokens=50.0)
-    # n = 10 (100 - n)/50
+    # those that run are ten steps of as many prompts
     running = 1000 / 60
     assert offline_run(limited, 10_000).rate == pytest.approx(running / 10 / 0.01, rel=0.02)
 
