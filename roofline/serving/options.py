@@ -67,6 +67,20 @@ class ObjectiveOptions(TypedDict, total=False):
     percentile: Annotated[Number, _text("Percentage of requests that must comply.", "P", "95", common=True)]
 
 
+class BatchOptions(TypedDict, total=False):
+    """Offline batch work: no rate, and no clients."""
+
+    tokens: Annotated[
+        Count,
+        _text(
+            "Offline batch work: number of output tokens to generate in all (prompt tokens are not counted); replaces --rate. "
+            "Requests have --input-len and --output-len, and run at full load, cheapest per token first.",
+            "N",
+        ),
+    ]
+    deadline: Annotated[Quantity, _text('Time in which they have to be done, such as "12 h".', "TIME")]
+
+
 class SearchOptions(TypedDict, total=False):
     """What a plan searches, or checks."""
 
@@ -81,7 +95,10 @@ class SearchOptions(TypedDict, total=False):
     rank: Annotated[
         Text,
         _text(
-            "Sort key: cost (per hour), token-cost, gpus or latency.", "KEY", "cost; token-cost with --concurrency", common=True
+            "Sort key: cost (per hour), token-cost, gpus or latency.",
+            "KEY",
+            "cost; token-cost with --concurrency or --tokens",
+            common=True,
         ),
     ]
     mode: Annotated[
@@ -92,6 +109,18 @@ class SearchOptions(TypedDict, total=False):
             "any",
         ),
     ]
+    allow_disaggregated: Annotated[
+        Number,
+        _text(
+            "With --mode any: how much cheaper than the best colocated deployment separate servers must be; 0: at all.",
+            "MARGIN",
+            "10%",
+        ),
+    ]
+    simulate: Annotated[
+        Flag, _flag("Simulate the best candidates, correct their replicas, and rank them again by what the simulation shows.")
+    ]
+    simulate_top: Annotated[Count, _count("Number of candidates to simulate; implies --simulate.", "3")]
     top: Annotated[Count, _count("Number of candidates to list in addition to the Pareto front.", "10")]
     attention_dp_balance: Annotated[
         Flag, _flag("Delay prefills until every data-parallel rank can start one, for at most 50 steps.")
@@ -307,7 +336,8 @@ def _by_name(options: Iterable[Option]) -> dict[str, Option]:
 
 PLAN = _by_name(
     entries({
-        "Traffic": TrafficOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions, "Cost and limits": LimitOptions,
+        "Traffic": TrafficOptions, "Batch work": BatchOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions,
+        "Cost and limits": LimitOptions,
     })
 )  # fmt: skip
 """Options of `plan` besides those of the deployment."""

@@ -125,7 +125,7 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
         steps = Replica(request, running, (budget,), query.attention_dp_balance, speculation)
         replica = size_replica(steps, query.load, [(running, budget)], slots)
         hardware = query.hardware[0]
-        option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted)
+        option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted, {})
     return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.loaded_bytes, option)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHED = "searched"
-FIGURES = ("cost-tpot", "cost-ttft", "steps")
+FIGURES = ("cost-tpot", "cost-ttft", "finish", "steps")
 
 
 def register(app: typer.Typer) -> None:
@@ -90,9 +90,9 @@ def plan(
         print_answer(text.answer(result, screen_width()), out.verbosity)
 
     out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result, line))
-    if result.candidates:
+    if result.candidates and not (unmet := text.unmet(result)):
         return 0
-    out.verdict(_sentences(result)[0])
+    out.verdict(unmet[0] if result.candidates else _sentences(result)[0])
     return 1
 
 

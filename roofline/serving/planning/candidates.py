@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from roofline.formatting import percent
@@ -21,9 +22,10 @@ from roofline.predict.engine_command import (
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.speculation import Speculation
 from roofline.registry import Registry
+from roofline.serving.planning.batch import BatchPerformance, batch_performance, fewest_replicas
 from roofline.serving.planning.load import Load, Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
-from roofline.serving.planning.result import Candidate, Cost, Pool, Power
+from roofline.serving.planning.result import Candidate, Cost, Finish, Pool, Power, Simulated
 from roofline.serving.planning.search import Option, cache_link
 from roofline.serving.planning.sizing import Role, SizedReplica
 from roofline.serving.queueing.replica import BOUND
@@ -167,12 +169,14 @@ class CandidateDraft:
     Args:
         pools: one or two pools.
         spare: replicas of each pool for those that fail.
-        closed_loop: the performance, if clients send the requests.
+        closed_loop: the performance, if clients send the requests, or all are there at once.
+        batch: the finish time, if all are there at once.
     """
 
     pools: tuple[PoolSize, ...]
     spare: int
     closed_loop: ClosedLoopPerformance | None = None
+    batch: BatchPerformance | None = None
 
     @property
     def option(self) -> Option:
@@ -197,6 +201,8 @@ def drafts(query: Query, options: Sequence[Option]) -> list[CandidateDraft]:
         query: the query.
         options: deployments that fit; those that cannot meet the objectives at any number of replicas are left out.
     """
+    if query.batch is not None:
+        return [draft for option in options if (draft := batch_draft(query, option)) is not None]
     if query.load.concurrency is not None:
         return [draft for option in options if (draft := _closed_loop_draft(query, option)) is not None]
     rate = query.load.rate
@@ -231,6 +237,24 @@ def _disaggregated(query: Query, options: Sequence[Option], rate: float) -> Iter
             yield CandidateDraft(tuple(pools), query.spare)
 
 
+def batch_draft(query: Query, option: Option, replicas: int | None = None) -> CandidateDraft | None:
+    """The replicas of a deployment that end offline work in time: as many as given, or the fewest; None if none do."""
+    work, sized = query.batch, option.sized.get("both")
+    if work is None or sized is None:
+        return None
+    if replicas is None and (replicas := fewest_replicas(sized, query.load, work)) is None:
+        return None
+    seen = batch_performance(sized, query.load, work.requests / replicas)
+    return CandidateDraft((PoolSize(option, "both", sized, replicas),), query.spare, seen.each, seen)
+
+
+def closed_loop_draft(query: Query, option: Option, replicas: int) -> CandidateDraft:
+    """Some replicas of a deployment for the clients of a query."""
+    sized = option.sized["both"]
+    seen = closed_loop_performance(sized, query.load, (query.load.concurrency or 1) / replicas)
+    return CandidateDraft((PoolSize(option, "both", sized, replicas),), query.spare, seen)
+
+
 def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
     """The fewest replicas with which the clients are within the objectives."""
     load, sized = query.load, option.sized.get("both")
@@ -248,37 +272,63 @@ def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
                 middle = (low + high) // 2
                 missed = closed_loop_performance(sized, load, clients / middle).misses(load)
                 low, high = (middle, high) if missed else (low, middle)
-            seen = closed_loop_performance(sized, load, clients / high)
-            return CandidateDraft((PoolSize(option, "both", sized, high),), query.spare, seen)
+            return closed_loop_draft(query, option, high)
         before = replicas
     return None
 
 
-def order(query: Query, unordered: Sequence[CandidateDraft]) -> list[tuple[CandidateDraft, tuple[float, ...]]]:
+class Ranked(NamedTuple):
+    """A draft in order: its Pareto measures, and the value that it is ranked by."""
+
+    draft: CandidateDraft
+    measures: tuple[float, ...]
+    value: float
+
+
+def order(
+    query: Query, unordered: Sequence[CandidateDraft], simulated: Mapping[int, Simulated] = MappingProxyType({})
+) -> list[Ranked]:
     """Sort drafts by the query's rank. In a closed loop, where each draft has its own rate, an hour's cost is per token.
 
     Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last.
 
+    Args:
+        query: the query.
+        unordered: the drafts.
+        simulated: simulations by `id` of a draft, whose times and rates count instead of those that were predicted.
+
     Returns:
         Each draft with its Pareto measures: cost per hour (over the rate in a closed loop, unless ranked by `cost`; devices, if
-        any draft has no price), mean TTFT and mean TPOT in s.
+        any draft has no price), mean TTFT and mean TPOT in s; of offline work cost and finish time.
     """
     ranked = []
     costs = [cost_per_hour(query, draft) for draft in unordered]
     priced = None not in costs
     for draft, hour in zip(unordered, costs, strict=True):
+        seen = simulated.get(id(draft))
         ttft, tpot = _mean_times(query, draft)
+        finish = None if draft.batch is None else draft.batch.finish_s
+        if seen is not None and seen.simulation is not None:
+            finish = finish and seen.finish_s
+            ttft, tpot = (times.mean or 0.0 for times in (seen.simulation.ttft_s, seen.simulation.tpot_s))
         # at a given rate all serve the same tokens; clients send more to those that answer sooner
         rate = 1.0 if draft.closed_loop is None else draft.closed_loop.rate * draft.pools[0].replicas
+        if draft.closed_loop is not None and seen is not None and seen.requests_per_s:
+            rate = seen.requests_per_s
         cost = hour if hour is None or query.rank == "cost" else hour / rate
         key: tuple[float, ...] = (float("inf") if cost is None else cost, draft.devices, tpot, ttft)
         if query.rank == "gpus":
             key = (draft.devices, key[0], tpot, ttft)
         elif query.rank == "latency":  # of a mean request, from its arrival to its last token
             key = (ttft + max(query.load.mean_output - 1, 0) * tpot, key[0], draft.devices)
-        ranked.append((draft, key, (cost if priced and cost is not None else draft.devices / rate, ttft, tpot)))
-    ranked.sort(key=lambda each: each[1])
-    return [(draft, measures) for draft, _, measures in ranked]
+            if finish is not None:
+                key = (finish, *key[1:])
+        first = cost if priced and cost is not None else draft.devices / rate
+        value = draft.devices / rate if key[0] == float("inf") else key[0]
+        measures = (first, ttft, tpot) if finish is None else (first, finish)
+        ranked.append((key, Ranked(draft, measures, value)))
+    ranked.sort(key=lambda each: each[0])
+    return [one for _, one in ranked]
 
 
 def _mean_times(query: Query, draft: CandidateDraft) -> tuple[float, float]:
@@ -342,6 +392,7 @@ def candidate(query: Query, draft: CandidateDraft) -> Candidate:
         headroom=None if closed else draft.max_rate / rate - 1,
         breaks_at=None if closed else draft.max_rate,
         basis=draft.pools[0].sized.replica.basis,
+        finish_s=None if draft.batch is None else _finish(query, draft, draft.batch),
         notes=tuple(_notes(query, draft, seen)),
         estimate_basis=estimate_basis(request, typical_steps(request, load)),
     )
@@ -382,6 +433,19 @@ def _cost(query: Query, draft: CandidateDraft, seen: Performance, inputs: float,
         price=price.describe(),
         scaled_per_hour=_scaled(query, draft, price.value),
     )
+
+
+def _finish(query: Query, draft: CandidateDraft, batch: BatchPerformance) -> Finish:
+    """When offline work is done, and what it costs until then."""
+    price = query.prices.of(draft.option.hardware)
+    hours = draft.devices * batch.finish_s / 3600
+    times = (batch.finish_s, batch.low_s, batch.high_s, batch.bound_s)
+    if price is None:
+        return Finish(*times)
+    costs = [each * hours for each in (price.value, price.low, price.high)]
+    work = query.batch
+    assert work is not None  # noqa: S101 - drafts with a finish time are of batch work
+    return Finish(*times, *costs, costs[0] / (work.requests * query.load.mean_output) * 1e6)
 
 
 def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
@@ -461,6 +525,8 @@ def _speculative(speculation: Speculation) -> dict[str, Any]:
 
 def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[str]:
     option, load = draft.option, query.load
+    if draft.batch is not None and query.batch is not None and (draft.batch.high_s or 0.0) > query.batch.deadline_s:
+        yield "at the slow end of the estimate's interval, it ends after the deadline"
     if draft.pools[0].sized.replica.basis == BOUND:
         name = option.hardware.accelerator.name
         yield f"times are roofline bounds: no kernels of {name} were measured"

@@ -261,13 +261,14 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     """
     ranks = sized.replica.ranks
     running = min(clients, sized.slots * ranks)
-    server = replace(sized.server, scatter=_closed_loop_scatter(load))
+    server = closed_loop_server(sized, load)
     loop = ClosedLoop(sized.replica.steps).tpot(
         max(running, 1.0),
         max(round(load.mean_input), 1),
         max(load.mean_output, 1.0),
         excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
         tokens_per_step=server.tokens_per_step,
+        variance=server.scatter or 0.0,
     )
     name = sized.replica.basis
     tpot = float(loop[name])
@@ -306,6 +307,11 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
             utilisation=min(rate / capacity, 1.0),
         ),
     )
+
+
+def closed_loop_server(sized: SizedReplica, load: Load) -> BatchServer:
+    """The server of a replica whose slots are filled as soon as they are free: ranks with equal requests stay in step."""
+    return replace(sized.server, scatter=_closed_loop_scatter(load))
 
 
 def _closed_loop_scatter(load: Load) -> float | None:

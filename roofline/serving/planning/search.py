@@ -20,6 +20,7 @@ from roofline.predict.drafts import resolve
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import PhaseName, ResolvedRequest, Workload
 from roofline.predict.speculation import Speculation, SpeculativeMemory
+from roofline.serving.planning.batch import size_for_batch
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
@@ -118,6 +119,8 @@ BUDGETS = (2048, 8192, 512)
 """Token budgets per step: the engines' defaults on smaller and larger devices, and a small one for short steps."""
 BATCH_LIMITS = (128, 32)
 """Batch limits that are tried below what memory holds."""
+_OFFLINE_LIMITS = (*BATCH_LIMITS, 8, 1)
+"""Likewise for offline work with an objective for TPOT."""
 MAX_SLOTS = 1024
 """The largest `max_num_seqs` that is planned: the engines' default."""
 _TRANSFER_LENGTHS = 12
@@ -134,6 +137,7 @@ class Option:
         sized: the replica by role.
         after_s: per class, seconds to transfer the cache of each prompt; () if colocated.
         longest: tokens of the longest sequence.
+        fixed: the options that it was made from, as keywords of `analyze`.
     """
 
     hardware: Hardware
@@ -142,6 +146,7 @@ class Option:
     sized: dict[Role, SizedReplica]
     after_s: tuple[Any, ...]
     longest: int
+    fixed: dict[str, Any]
 
     @property
     def devices(self) -> int:
@@ -263,6 +268,8 @@ def _option(
     first, budget = settings[0]
     if not limit and load.concurrency is None:
         settings += [(slots, budget) for slots in BATCH_LIMITS if slots < first]
+    if query.batch is not None and not limit and any(service.tpot for service in load.services):
+        settings += [(slots, budget) for slots in _OFFLINE_LIMITS if slots < first]
     replica = Replica(
         request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)),
         query.attention_dp_balance, speculation,
@@ -270,7 +277,9 @@ def _option(
     memory_slots = max(slots for _, slots in held)
     sized: dict[Role, SizedReplica] = {}
     after: tuple[Any, ...] = ()
-    if "colocated" in query.modes:
+    if query.batch is not None:
+        sized["both"] = size_for_batch(replica, load, settings, memory_slots)
+    elif "colocated" in query.modes:
         tried = settings[:1] if load.concurrency is not None else settings
         sized["both"] = size_replica(replica, load, tried, memory_slots)
     link = cache_link(hardware) if "disaggregated" in query.modes and load.concurrency is None else None
@@ -283,7 +292,7 @@ def _option(
         why = "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of a "
         why += "node with its network"
         return RejectedLayout(hardware, precision, layout, why, fits=True)
-    return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
+    return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted, fixed)
 
 
 def resolve_replica(model: Model, hardware: Hardware, options: dict[str, Any]) -> tuple[ResolvedRequest, Speculation | None]:

@@ -13,6 +13,7 @@ w_R = a + R b.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -433,6 +434,39 @@ def _in_rounds(demand: Demand, lengths: RoundLengths) -> Demand:
     """The demand of requests that get their tokens in rounds."""
     mean, variance = lengths.rounds(demand.decode_steps)
     return replace(demand, decode_steps=mean, decode_tokens=demand.decode_steps, rounds_variance=variance)
+
+
+def prompts_of_round(mean: Array, stages: int, variance: float = 0.0) -> Array:
+    """Prompts that a round of a pipeline is longer by, each at its seconds through all stages.
+
+    A round has k prompts, Poisson distributed, each with another microbatch of the s that are under way. It takes as long as
+    the slowest microbatch through all stages, or a stage for all of them (`predict/timing.py`): max(M_k, k/s) prompts, with M_k
+    the longest of k (of s, if k > s). So with probabilities P(k)
+
+        mean/s + sum of max(M_k - k/s, 0) P(k) over k > 0
+
+    which is the mean for one stage, mean/s where every microbatch has prompts, and the mean where few rounds have one.
+
+    Args:
+        mean: prompts in a round.
+        stages: pipeline stages, s.
+        variance: squared coefficient of variation of the lengths of prompts.
+
+    >>> import numpy as np
+    >>> prompts_of_round(np.array([2.0]), 1).tolist(), prompts_of_round(np.array([0.001, 100.0]), 4).round(6).tolist()
+    ([2.0], [0.001, 25.0])
+    """
+    import numpy as np
+
+    mean = np.asarray(mean, dtype=np.float64)
+    if stages == 1:
+        return mean
+    total, weight = mean / stages, np.exp(-mean)
+    longest = fullest_rank(np.arange(stages + 1), stages, variance)
+    for k in range(1, math.ceil(float(longest[-1]) * stages)):
+        weight = weight * mean / k
+        total = total + max(float(longest[min(k, stages)]) - k / stages, 0.0) * weight
+    return total
 
 
 def fullest_share(each: float, one: float, ranks: int) -> float:

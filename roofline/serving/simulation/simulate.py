@@ -51,7 +51,7 @@ def simulate(
     hardware: str | PathLike[str] | Hardware,
     *,
     trace: str | PathLike[str] | RequestTrace | None = None,
-    workload: str | PathLike[str] | Traffic | None = None,
+    workload: str | PathLike[str] | Traffic | Workload | None = None,
     rate: float | str | None = None,
     input_len: Count = None,
     output_len: Count = None,

@@ -273,7 +273,7 @@ def read_workload(
 
     Args:
         trace: a trace, or its file.
-        workload: a spelling of arrivals, or traffic, or its YAML file.
+        workload: a spelling of arrivals, or traffic, or its YAML file; a `Workload` is returned as it is.
         rate: requests/s.
         requests: how many arrive, at most.
         until: seconds after which none arrives.
@@ -294,6 +294,8 @@ def read_workload(
     target_rate = None if rate is None else _flag("rate", parse_rate, rate)
     over = None if profile is None else _flag("profile", parse_profile, profile)
     seconds = None if day is None else _flag("day", parse_seconds, day)
+    if isinstance(workload, Workload):
+        return workload
     if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
         if given := [name for name in _OF_A_CLASS if lengths.get(name) is not None]:
             raise InputError(f"--workload {workload} says what comes: leave out --{given[0].replace('_', '-')}")
