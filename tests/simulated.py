@@ -7,12 +7,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import repeat
 from typing import Any
 
 from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
 from roofline.serving.simulation.failures import FailureConfig
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetConfig, FleetRecord
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.lora import AdapterSlots, LoraConfig, LoraRecord, Product
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.replica import Replica
@@ -119,6 +121,7 @@ class Served:
     events: list[tuple[int, Event]] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     record: FleetRecord | None = None
+    lora: LoraRecord = field(default_factory=LoraRecord)
 
     @property
     def failed(self) -> list[int]:
@@ -171,6 +174,7 @@ def serve(
     name: str, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
     think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None,
+    lora: LoraConfig | None = None,
 ) -> Served:  # fmt: skip
     """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too.
 
@@ -188,7 +192,10 @@ def serve(
         return listener
 
     def make(index: int) -> Replica:
-        replica = Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
+        replica = Replica(
+            SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise,
+            adapters=None if lora is None else AdapterSlots(lora, served.lora),
+        )  # fmt: skip
         replica.scheduler.watch = listen(len(served.replicas), None if watch is None else watch(replica))
         served.replicas.append(replica)
         return replica
@@ -260,9 +267,15 @@ def world(seed: int) -> World:
         ]
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
 
-    def run(stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None) -> Served:
+    def run(
+        stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None, lora: LoraConfig | None = None
+    ) -> Served:
+        several = [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)]
+        if lora is not None:
+            for request, draw in zip(several, repeat(lora.draws((seed,))), strict=False):
+                draw(request)
         return serve(
-            name, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
+            name, several, times, config, lora=lora,
             replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
             fleet=fleet,
@@ -302,3 +315,28 @@ def random_fleet(seed: int) -> FleetConfig:
         )  # fmt: skip
     replicas = rng.randint(1, 3) if scale is None else rng.randint(scale.min, scale.max)
     return FleetConfig(replicas=replicas, autoscale=scale, failures=fail)
+
+
+def adapters(
+    count: int,
+    slots: int,
+    *,
+    on_host: int = 1 << 20,
+    load: float = 0.0,
+    fetch: float = 0.0,
+    token: float = 0.0,
+    each: float = 0.0,
+) -> LoraConfig:
+    """Adapters with a step that is `token` seconds longer per token and `each` per adapter, whichever is more."""
+    products = (Product(1.0, token, 0.0, each),)
+    return LoraConfig(count, 0.0, slots, on_host, 16, 1.0, 1.0, load, fetch, products)
+
+
+def random_adapters(seed: int) -> LoraConfig:
+    """Few slots for a few more adapters, with loads that take as long as steps."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    slots = rng.randint(1, 4)
+    return adapters(
+        slots + rng.randint(0, 5), slots, on_host=slots + rng.randint(0, 3), load=rng.choice([0.0, 0.7]), fetch=rng.random(),
+        token=rng.random() * 0.02, each=rng.random() * 0.3,
+    )  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from roofline.serving.simulation.decode_batch import run_seconds, steps_until
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.lora import AdapterSlots
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy, Watch
@@ -34,6 +35,7 @@ class Replica:
         index: its number.
         stepwise: form every step on its own.
         watch: receives every event.
+        adapters: LoRA adapters of its requests; None: they have none.
     """
 
     __slots__ = (
@@ -44,12 +46,13 @@ class Replica:
     def __init__(
         self, policy: SchedulingPolicy, step_time: StepTime, config: EngineConfig, *, log: StepLog | None = None,
         preemption: PreemptionPolicy | None = None, index: int = 0, stepwise: bool = False, watch: Watch | None = None,
+        adapters: AdapterSlots | None = None,
     ) -> None:  # fmt: skip
         self.step_time, self.index, self.stepwise = step_time, index, stepwise
         self.accepting = True
         """Whether a router may send requests to it: not once it drains or has failed."""
         self.log = StepLog() if log is None else log
-        self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), index)
+        self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), index, adapters)
         self.scheduler.watch = watch
         self.batch, self.kv_cache = self.scheduler.batch, self.scheduler.kv_cache
         self.now, self.ends = 0.0, INF
@@ -84,6 +87,11 @@ class Replica:
     def kv_usage(self) -> float:
         """Share of the KV cache blocks that is taken."""
         return self.kv_cache.num_taken_blocks / self.kv_cache.num_gpu_blocks
+
+    def has_adapter(self, adapter: int) -> bool:
+        """Return whether the device has an adapter."""
+        adapters = self.scheduler.adapters
+        return adapters is not None and adapter in adapters.device
 
     def cached_tokens(self, request: Request) -> int:
         """Return how many of a request's prompt tokens are in the prefix cache."""
@@ -212,6 +220,8 @@ class Replica:
                 parts = [(num_new_tokens, request.num_computed_tokens) for request, num_new_tokens in prefills]
             num_sequences, num_cached_tokens = (batch.num_sequences, batch.num_cached_tokens) if scheduler.decodes else (0, 0)
             self.ends = self.now + scheduler.copy_s + self.step_time.mixed(num_sequences, num_cached_tokens, parts)
+            if scheduler.adapters is not None:
+                self.ends += scheduler.adapter_seconds(scheduler.adapters)
         else:
             self._plan()
         if self.stepwise:
@@ -222,9 +232,10 @@ class Replica:
         batch, scheduler, cache = self.batch, self.scheduler, self.kv_cache
         num_sequences, num_cached_tokens = batch.num_sequences, batch.num_cached_tokens
         self._start = start = self.now + scheduler.copy_s
+        more_s = 0.0 if scheduler.adapters is None else scheduler.adapter_seconds(scheduler.adapters)
         if self.stepwise:
             self.num_steps, self._slope_s = 1, 0.0
-            self._first_s = self.step_time.mixed(num_sequences, num_cached_tokens, ())
+            self._first_s = self.step_time.mixed(num_sequences, num_cached_tokens, ()) + more_s
             self.ends = start + self._first_s
             return
         cells = self._cells.get(num_sequences)
@@ -233,7 +244,7 @@ class Replica:
         for below, base, slope in cells:  # noqa: B007 - the last that is looked at
             if num_cached_tokens < below:
                 break
-        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens, slope * num_sequences
+        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens + more_s, slope * num_sequences
         if scheduler.may_change:
             self.num_steps, self.ends = 1, start + first_s
             return

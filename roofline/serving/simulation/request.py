@@ -25,9 +25,9 @@ class Request:
     """
 
     __slots__ = (
-        "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time", "index",
-        "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
-        "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
+        "adapter", "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time",
+        "index", "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens",
+        "num_hit_tokens", "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
         "queued_time", "seen_time", "session",
     )  # fmt: skip
 
@@ -53,6 +53,7 @@ class Request:
         self.client = client
         self.content = content
         self.session = session
+        self.adapter = -1  # the number of its LoRA adapter; -1: none
         self.num_tokens = num_prompt_tokens  # to compute before it decodes: after a preemption with the output so far
         self.num_prefix_tokens = num_prefix_tokens
         self.num_computed_tokens = num_prefix_tokens  # or cached

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetRecord
+from roofline.serving.simulation.lora import AdapterSlots, LoraRecord
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.ranks import RankGroup
@@ -52,6 +53,8 @@ class Run:
     """The first refused requests, with the reason."""
     stopped: bool = False
     """Whether the user ended it."""
+    lora: LoraRecord | None = None
+    """What adapters took; None where requests have none."""
     fleet: FleetRecord | None = None
     """What happened to a fleet that changes; None of one that does not."""
 
@@ -105,10 +108,11 @@ def run(
             observers.progress(log.num_ended, expected)
 
     log = StepLog(read)
-    router, rng_seed, make = ROUTERS[server.router], tuple(seed), _maker(server, log, trace)
+    result.lora = None if server.lora is None else LoraRecord()
+    router, rng_seed, make = ROUTERS[server.router], tuple(seed), _maker(server, log, trace, result.lora)
     fleet = None if server.fleet is None else Fleet(server.fleet, make, router.route, log, rng_seed)
     replicas = [] if fleet is not None else [make(index) for index in range(server.replicas)]
-    refuse = _gate(server, result, log, trace)
+    refuse = _gate(server, result, log, trace, rng_seed)
     route = router.route(replicas)
     try:
         with running():
@@ -133,14 +137,14 @@ def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
     return workload.dependent_requests(seed) if workload.dependent else Arrivals(workload.open_requests(seed))
 
 
-def _maker(server: ServerConfig, log: StepLog, trace: Trace | None) -> Callable[[int], AnyReplica]:
+def _maker(server: ServerConfig, log: StepLog, trace: Trace | None, lora: LoraRecord | None) -> Callable[[int], AnyReplica]:
     """A function that makes the replica with a number."""
     num_ranks, router = server.tables.ranks, ROUTERS[server.router]
 
     def make_rank(index: int) -> Replica:
         rank = Replica(
             server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise,
+            stepwise=server.stepwise, adapters=None if server.lora is None else AdapterSlots(server.lora, lora),
         )  # fmt: skip
         if trace is not None:
             rank.scheduler.watch = trace.watch(rank)
@@ -169,8 +173,8 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
     )
 
 
-def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) -> Refuse:
-    """Counts the requests that arrive, and refuses those that could never be served.
+def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None, seed: tuple[int, ...]) -> Refuse:
+    """Counts the requests that arrive, gives them their adapters, and refuses those that could never be served.
 
     Raises:
         InputError: by the function that is returned: more unfinished requests at a time than a run holds.
@@ -180,8 +184,12 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) 
     batches = result.metrics.batches
     always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
 
+    draw = None if server.lora is None else server.lora.draws(seed)
+
     def refuse(request: Request) -> bool:
         result.num_arrived += 1
+        if draw is not None:
+            draw(request)
         time = result.last_arrival = request.arrival_time
         if request.index == 0:
             result.first_arrival = time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from roofline import formatting
@@ -15,6 +15,7 @@ from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
 from roofline.serving.simulation.failures import parse_failures
 from roofline.serving.simulation.fleet import FleetConfig
 from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.lora import LoraConfig, resolve_lora
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.router import ROUTERS
 from roofline.serving.simulation.scheduler import SchedulingPolicy
@@ -53,6 +54,7 @@ class ServerConfig:
         stepwise: form every step on its own.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
         fleet: how the replicas change; None: they do not.
+        lora: adapters of the requests; None: they have none.
     """
 
     request: ResolvedRequest
@@ -66,6 +68,7 @@ class ServerConfig:
     stepwise: bool = False
     attention_dp_balance: bool = False
     fleet: FleetConfig | None = None
+    lora: LoraConfig | None = None
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
@@ -97,7 +100,8 @@ def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False, autoscale: Any = None, failures: Any = None,
+    shares: bool = False, autoscale: Any = None, failures: Any = None, lora_adapters: Any = None,
+    max_loras: Any = None, max_cpu_loras: Any = None, max_lora_rank: Any = None,
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -117,6 +121,10 @@ def resolve_server(
         shares: whether prompts have something in common.
         autoscale: settings of `parse_autoscale`; None: the number of replicas is fixed.
         failures: settings of `parse_failures`; None: no replica fails.
+        lora_adapters: of `parse_adapters`; None: requests have none. The next three are of `resolve_lora`.
+        max_loras: different adapters in a batch.
+        max_cpu_loras: adapters in the host's memory.
+        max_lora_rank: of every adapter.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -125,7 +133,17 @@ def resolve_server(
     policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
     caching = shares if enable_prefix_caching is None else enable_prefix_caching
-    config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching)
+    host = host_options or HostCopyOptions()
+    lora = resolve_lora(
+        request, lora_adapters, max_loras=max_loras, max_cpu_loras=max_cpu_loras, max_lora_rank=max_lora_rank, host=host,
+        notes=notes,
+    )  # fmt: skip
+    if lora is not None:
+        host_options = _of_adapters(host, preemption)
+    config = engine_config(
+        request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching,
+        slot_bytes=0.0 if lora is None else lora.slot_bytes,
+    )  # fmt: skip
     step_basis = _basis(basis, request, notes)
     num_replicas = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
     if num_replicas > MAX_REPLICAS:
@@ -136,6 +154,8 @@ def resolve_server(
     fleet = resolve_fleet(request, autoscale, failures, None if replicas is None else num_replicas, notes)
     num_replicas = num_replicas if fleet is None else fleet.replicas
     dealt = ROUTERS[router or "round-robin"].name
+    if dealt == "lora-aware" and lora is None:
+        raise InputError("--router lora-aware: requests have no adapters; give --lora-adapters")
     ranks = request.deployment.data_parallel_size
     if attention_dp_balance and ranks == 1:
         raise InputError("--attention-dp-balance: there is one data-parallel rank; give --data-parallel-size")
@@ -163,7 +183,15 @@ def resolve_server(
         stepwise=stepwise,
         attention_dp_balance=attention_dp_balance,
         fleet=fleet,
+        lora=lora,
     )
+
+
+def _of_adapters(host: HostCopyOptions, preemption: str | None) -> HostCopyOptions | None:
+    """Options of copies of caches, where those to the host are of adapters."""
+    if preemption not in (None, "recompute"):
+        raise InputError(f"--preemption {preemption}: adapters of requests that come back from the host are not modeled")
+    return replace(host, host_link=None, pinned=True, gpus_per_link=1)
 
 
 def resolve_fleet(
@@ -226,7 +254,7 @@ def max_model_len(request: ResolvedRequest) -> int:
 
 def engine_config(
     request: ResolvedRequest, policy: SchedulingPolicy, notes: list[Assumption], num_gpu_blocks_override: Any = None, *,
-    enable_prefix_caching: bool = False,
+    enable_prefix_caching: bool = False, slot_bytes: float = 0.0,
 ) -> EngineConfig:  # fmt: skip
     """Return the limits of a replica; its KV cache blocks are those of the pipeline stage with the fewest.
 
@@ -241,6 +269,7 @@ def engine_config(
         notes: gets what is assumed.
         num_gpu_blocks_override: blocks instead of those that fit, such as an engine's log has.
         enable_prefix_caching: see `EngineConfig`.
+        slot_bytes: of each device, for adapters.
 
     Raises:
         OutOfKVBlocksError: not one block fits.
@@ -260,7 +289,7 @@ def engine_config(
         raise InputError(f"{msg}: each of them takes a token per step")
     longest = max_model_len(request)
     step = (Segment(deployment.data_parallel_size, min(budget, longest), 0),)
-    usable = [stage.usable_bytes(step) for stage in request.memory.stages]
+    usable = [stage.usable_bytes(step) - slot_bytes for stage in request.memory.stages]
     stages = zip(request.memory.stages, usable, strict=True)
     num_gpu_blocks, size, num_fixed = min(kv_cache_blocks(stage, num_bytes, longest) for stage, num_bytes in stages)
     if num_gpu_blocks < 1:
@@ -271,7 +300,7 @@ def engine_config(
         )
     if num_gpu_blocks_override is not None:
         without_activations = (
-            kv_cache_blocks(stage, stage.capacity - stage.loaded_bytes, longest) for stage in request.memory.stages
+            kv_cache_blocks(stage, stage.capacity - stage.loaded_bytes - slot_bytes, longest) for stage in request.memory.stages
         )
         num_gpu_blocks = _override(num_gpu_blocks_override, min(without_activations).num_gpu_blocks, size)
         notes.append(Assumption("blocks", num_gpu_blocks, "given", f"of {size} tokens, in a replica"))
