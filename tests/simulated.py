@@ -329,7 +329,7 @@ def adapters(
 ) -> LoraConfig:
     """Adapters with a step that is `token` seconds longer per token and `each` per adapter, whichever is more."""
     products = (Product(1.0, token, 0.0, each),)
-    return LoraConfig(count, 0.0, slots, on_host, 16, 1.0, 1.0, load, fetch, products)
+    return LoraConfig(count, 0.0, slots, on_host, 16, 1.0, 1.0, load, fetch, products, num_drawn=count)
 
 
 def random_adapters(seed: int) -> LoraConfig:

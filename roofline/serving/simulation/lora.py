@@ -59,8 +59,8 @@ class LoraConfig:
     """Adapters of a workload, and the slots of a replica.
 
     Args:
-        num_adapters: that requests have.
-        exponent: the share of the i-th adapter is proportional to i^-exponent; 0: all have the same.
+        num_adapters: that requests have: those that are drawn, then those of classes.
+        exponent: the share of the i-th adapter that is drawn is proportional to i^-exponent; 0: all have the same.
         max_loras: different adapters in a batch, and slots on the device.
         max_cpu_loras: adapters in the host's memory.
         rank: of all of them.
@@ -69,6 +69,8 @@ class LoraConfig:
         load_s: seconds to copy one from the host to the devices.
         fetch_s: seconds to read one into the host's memory.
         products: what adapters add to a step.
+        classes: the adapter of the requests of each class; None: drawn, of `num_drawn`, or where that is 0 none.
+        num_drawn: adapters that are drawn.
     """
 
     num_adapters: int
@@ -81,6 +83,8 @@ class LoraConfig:
     load_s: float
     fetch_s: float
     products: tuple[Product, ...] = ()
+    classes: tuple[int | None, ...] = ()
+    num_drawn: int = 0
 
     @property
     def slot_bytes(self) -> float:
@@ -99,13 +103,18 @@ class LoraConfig:
     def draws(self, seed: Sequence[int]) -> Callable[[Request], None]:
         """Return a function that gives a request that arrives its adapter; turns of a conversation have the same."""
         rng = random.Random(f"adapters {[*seed]}")  # noqa: S311 - no secret
-        shares = list(accumulate((index + 1) ** -self.exponent for index in range(self.num_adapters)))
+        shares = list(accumulate((index + 1) ** -self.exponent for index in range(self.num_drawn)))
         sessions: dict[int, int] = {}
+        fixed = dict(enumerate(self.classes))
 
         def draw(request: Request) -> None:
-            known = sessions.get(request.session)
+            known = fixed.get(request.class_index)
+            if known is None and shares:
+                known = sessions.get(request.session)
+            if known is None and not shares:
+                known = -1
             if known is None:
-                known = min(bisect_right(shares, rng.random() * shares[-1]), self.num_adapters - 1)
+                known = min(bisect_right(shares, rng.random() * shares[-1]), self.num_drawn - 1)
                 if request.session >= 0:
                     sessions[request.session] = known
             request.adapter = known
@@ -237,7 +246,7 @@ def parse_adapters(value: object) -> tuple[int, float]:
 
 def resolve_lora(
     request: ResolvedRequest, adapters: Any, *, max_loras: Any, max_cpu_loras: Any, max_lora_rank: Any,
-    host: HostCopyOptions, notes: list[Assumption],
+    host: HostCopyOptions, notes: list[Assumption], names: Sequence[str | None] = (),
 ) -> LoraConfig | None:  # fmt: skip
     """Return the adapters of a workload on a deployment; None without.
 
@@ -249,16 +258,19 @@ def resolve_lora(
         max_lora_rank: of all; None: vLLM's default.
         host: of copies to the device.
         notes: gets what is assumed.
+        names: of the adapter of each class of requests; None: it has none, or one is drawn.
 
     Raises:
         InputError: a wrong value, a limit without adapters, a model or deployment whose adapters are not modelled.
     """
     given = {"max-loras": max_loras, "max-cpu-loras": max_cpu_loras, "max-lora-rank": max_lora_rank}
-    if adapters is None:
-        if names := [name for name, value in given.items() if value is not None]:
-            raise InputError(f"--{names[0]} is of adapters: give --lora-adapters")
+    if adapters is None and not any(names):
+        if limits := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"--{limits[0]} is of adapters: give --lora-adapters")
         return None
-    num_adapters, exponent = parse_adapters(adapters)
+    num_drawn, exponent = (0, 0.0) if adapters is None else parse_adapters(adapters)
+    known = {name: num_drawn + index for index, name in enumerate(dict.fromkeys(filter(None, names)))}
+    num_adapters = num_drawn + len(known)
     if request.deployment.pipeline_parallel_size > 1:
         raise InputError("--lora-adapters: what adapters take in a pipeline is not modeled")
     slots = MAX_LORAS if max_loras is None else parse_count(max_loras, "--max-loras", minimum=1)
@@ -293,8 +305,9 @@ def resolve_lora(
         *link.notes,
     ]
     return LoraConfig(
-        num_adapters, exponent, slots, on_host, rank, adapter_bytes, device_bytes, load_s, fetch_s, tuple(products)
-    )
+        num_adapters, exponent, slots, on_host, rank, adapter_bytes, device_bytes, load_s, fetch_s, tuple(products),
+        tuple(None if name is None else known[name] for name in names), num_drawn,
+    )  # fmt: skip
 
 
 def _layers(request: ResolvedRequest, stage: StageMemory, rank: int) -> tuple[float, int, list[Product]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -101,7 +102,7 @@ def resolve_server(
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
     shares: bool = False, autoscale: Any = None, failures: Any = None, lora_adapters: Any = None,
-    max_loras: Any = None, max_cpu_loras: Any = None, max_lora_rank: Any = None,
+    max_loras: Any = None, max_cpu_loras: Any = None, max_lora_rank: Any = None, adapters: Sequence[str | None] = (),
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -125,6 +126,7 @@ def resolve_server(
         max_loras: different adapters in a batch.
         max_cpu_loras: adapters in the host's memory.
         max_lora_rank: of every adapter.
+        adapters: of each class of requests.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -136,7 +138,7 @@ def resolve_server(
     host = host_options or HostCopyOptions()
     lora = resolve_lora(
         request, lora_adapters, max_loras=max_loras, max_cpu_loras=max_cpu_loras, max_lora_rank=max_lora_rank, host=host,
-        notes=notes,
+        notes=notes, names=adapters,
     )  # fmt: skip
     if lora is not None:
         host_options = _of_adapters(host, preemption)

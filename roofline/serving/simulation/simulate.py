@@ -191,6 +191,7 @@ def simulate(
             enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
             shares=load.has_content, autoscale=autoscale, failures=failures, lora_adapters=lora_adapters,
             max_loras=max_loras, max_cpu_loras=max_cpu_loras, max_lora_rank=max_lora_rank,
+            adapters=[one.adapter for one in load.classes],
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

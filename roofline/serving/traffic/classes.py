@@ -50,6 +50,7 @@ class RequestClass:
         pairs: observed requests, whose prompt and output lengths correlate; None: independent lengths.
         conversation: what prompts have in common: then `input_len` has the new tokens of each turn, and requests of all turns
             arrive at the rate; None: nothing.
+        adapter: name of the LoRA adapter of all its requests; None: the base model, or one that is drawn.
 
     Raises:
         InputError: neither or both of a rate and a concurrency; a rate that is not above 0 and finite; a concurrency below 1.
@@ -71,6 +72,7 @@ class RequestClass:
     burstiness: float = 1.0
     pairs: Pairs | None = None
     conversation: Conversation | None = None
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.concurrency is None):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from simulated import AffineStepTime, Served, adapters, serve
 
-from roofline import simulate
+from roofline import plan, simulate
 from roofline.errors import InputError
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.lora import LoraConfig, resolve_lora
@@ -178,7 +179,7 @@ def test_more_slots_never_find_fewer() -> None:
 
 
 def test_throughput_hardly_depends_on_the_number_of_adapters() -> None:
-    """Llama 7B, rank 8, on an A100 of 80 GB: S-LoRA (arXiv:2311.03285, table 3) is nearly as fast with 1,000 adapters as with 5.
+    """S-LoRA (arXiv:2311.03285, abstract) serves thousands of adapters of Llama 7B on an A100 with a small overhead.
 
     Here, with 32 slots, an equal share of each, and all on the host: at most 15 % slower, and not faster.
     """
@@ -189,6 +190,22 @@ def test_throughput_hardly_depends_on_the_number_of_adapters() -> None:
         for count in (5, 1000)
     ]
     assert 0.85 < rates[1] / rates[0] < 1
+
+
+def test_adapters_of_classes(tmp_path: Path) -> None:
+    """Two classes of one name share an adapter, the third has the base model, or one that is drawn; a plan refuses them."""
+    path = tmp_path / "traffic.yaml"
+    entries = [("a", "sql"), ("b", "sql"), ("c", None)]
+    keys = "rate: 2, input_len: 100, output_len: 20"
+    lines = [f"- {{name: {name}, {keys}{f', adapter: {adapter}' if adapter else ''}}}" for name, adapter in entries]
+    path.write_text("classes:\n" + "\n".join(lines) + "\n")
+    given = {"workload": str(path), "requests": 200}
+    result = simulate("llama-3.1-8b", "h100-sxm", **given)
+    assert (result.lora["adapters"], result.lora["loaded"]) == (1, 1)
+    several = simulate("llama-3.1-8b", "h100-sxm", lora_adapters=3, max_loras=4, **given)
+    assert (several.lora["adapters"], several.lora["loaded"]) == (4, 4)
+    with pytest.raises(InputError, match="not planned"):
+        plan("llama-3.1-8b", hardware="h100-sxm", traffic=str(path))
 
 
 @pytest.mark.parametrize(
