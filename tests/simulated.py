@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import repeat
 from typing import Any
 
 from roofline.serving.queueing.rounds import RoundLengths
@@ -17,6 +18,7 @@ from roofline.serving.simulation.admission import AdmissionControl, QueueLimit, 
 from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier, TierConfig, Transfer
+from roofline.serving.simulation.lora import AdapterSlots, LoraConfig, LoraRecord, Product
 from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.queues import Aged, LeastServed, ShortestFirst
@@ -125,6 +127,7 @@ class Served:
     events: list[tuple[int, Event]] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     record: FleetRecord | None = None
+    lora: LoraRecord = field(default_factory=LoraRecord)
 
     @property
     def failed(self) -> list[int]:
@@ -183,6 +186,7 @@ def serve(
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
     think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None, tiers: Sequence[TierConfig] = (),
     always: bool = False, admission: Callable[[], AdmissionControl] | None = None,
+    lora: LoraConfig | None = None,
 ) -> Served:  # fmt: skip
     """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too;
     `admission` the control of each replica.
@@ -211,6 +215,7 @@ def serve(
         replica = Replica(
             scheduler, times, config, log=log, preemption=preemption, index=index, stepwise=stepwise, tiers=beside(),
             admission=None if admission is None else admission(),
+            adapters=None if lora is None else AdapterSlots(lora, served.lora),
         )  # fmt: skip
         replica.scheduler.watch = listen(len(served.replicas), None if watch is None else watch(replica))
         served.replicas.append(replica)
@@ -323,9 +328,15 @@ def world(seed: int, *, tiered: bool = False) -> World:
     policy = drawn_policy(rng, name, seed)
     admission = drawn_admission(rng)
 
-    def run(stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None) -> Served:
+    def run(
+        stepwise: bool, watch: MakeWatch | None = None, fleet: FleetConfig | None = None, lora: LoraConfig | None = None
+    ) -> Served:
+        several = [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)]
+        if lora is not None:
+            for request, draw in zip(several, repeat(lora.draws((seed,))), strict=False):
+                draw(request)
         return serve(
-            policy, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, config,
+            policy, several, times, config, lora=lora,
             replicas=replicas,
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
             fleet=fleet,
@@ -380,4 +391,29 @@ def _tiers(rng: random.Random) -> tuple[TierConfig, ...]:
             shared=place == num_tiers - 1 and rng.random() < 0.5,
         )
         for place in range(num_tiers)
+    )  # fmt: skip
+
+
+def adapters(
+    count: int,
+    slots: int,
+    *,
+    on_host: int = 1 << 20,
+    load: float = 0.0,
+    fetch: float = 0.0,
+    token: float = 0.0,
+    each: float = 0.0,
+) -> LoraConfig:
+    """Adapters with a step that is `token` seconds longer per token and `each` per adapter, whichever is more."""
+    products = (Product(1.0, token, 0.0, each),)
+    return LoraConfig(count, 0.0, slots, on_host, 16, 1.0, 1.0, load, fetch, products, num_drawn=count)
+
+
+def random_adapters(seed: int) -> LoraConfig:
+    """Few slots for a few more adapters, with loads that take as long as steps."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    slots = rng.randint(1, 4)
+    return adapters(
+        slots + rng.randint(0, 5), slots, on_host=slots + rng.randint(0, 3), load=rng.choice([0.0, 0.7]), fetch=rng.random(),
+        token=rng.random() * 0.02, each=rng.random() * 0.3,
     )  # fmt: skip

@@ -200,8 +200,8 @@ class ServerOptions(TypedDict, total=False):
     router: Annotated[
         Text,
         _text(
-            "Load balancing between replicas: round-robin, least-loaded, least-tokens, power-of-two, prefix-aware or "
-            "session-sticky.",
+            "Load balancing between replicas: round-robin, least-loaded, least-tokens, power-of-two, prefix-aware, "
+            "lora-aware or session-sticky.",
             "NAME",
             "round-robin",
             aliases=("balancer",),
@@ -273,6 +273,15 @@ class FleetOptions(TypedDict, total=False):
             "SPEC|FILE",
         ),
     ]
+    lora_adapters: Annotated[
+        Text,
+        _text("Number of LoRA adapters, of which each request has one: N (equal shares) or N:zipf:EXPONENT.", "N[:zipf:S]"),
+    ]
+    max_loras: Annotated[Count, _count("Number of different adapters in a batch, and of slots on the device.", "1")]
+    max_cpu_loras: Annotated[
+        Count, _count("Number of adapters in the host's memory; others are read from disk.", "as --max-loras")
+    ]
+    max_lora_rank: Annotated[Count, _count("Rank of the adapters.", "16", metavar="R")]
 
 
 class CopyOptions(TypedDict, total=False):

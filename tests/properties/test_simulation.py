@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_cases import same_calls
-from simulated import Served, World, random_fleet, world
+from simulated import Served, World, random_adapters, random_fleet, world
 
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_log import END, RUN
@@ -200,3 +200,21 @@ def test_nothing_is_lost_of_a_fleet(seed: int) -> None:
     assert served.record is not None
     for begin, stop in (*served.record.held, *served.record.served, *served.record.repaired):
         assert 0 <= begin <= stop
+
+
+@pytest.mark.parametrize("start", same_calls(range(0, 300, 100)))
+def test_adapters_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
+    """300 worlds with fewer slots than adapters, every other one with a fleet that changes: the same events and loads."""
+    loaded = 0
+    for seed in range(start, start + 100):
+        one, fleet, lora = world(seed), random_fleet(seed) if seed % 2 else None, random_adapters(seed)
+        if one.mode != "recompute":
+            continue
+        runs, steps = (one.run(stepwise, fleet=fleet, lora=lora) for stepwise in (False, True))
+        assert not apart(runs, steps), (seed, one.name)
+        assert runs.lora == steps.lora
+        ended = [int(index) for index in runs.log.ends[:: len(END)]]
+        assert sorted([*ended, *runs.refused, *runs.failed]) == list(range(len(one.requests)))
+        assert runs.lora.num_admitted == runs.lora.num_found + runs.lora.num_loaded
+        loaded += runs.lora.num_loaded
+    assert loaded > 100

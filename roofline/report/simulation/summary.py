@@ -228,11 +228,15 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
 
 
 def fleet_lines(result: Simulation) -> list[tuple[str, str]]:
-    """Labels and texts of replicas that come and go: how many there were, what they cost, failures."""
-    fleet = result.fleet
+    """Labels and texts of replicas that come and go (how many there were, what they cost, failures), and of adapters."""
+    fleet, lines = result.fleet, []
+    if (lora := result.lora) is not None:
+        size = f"{plural(lora['adapters'], 'adapter')} of rank {lora['rank']}, {quantity(lora['adapter_bytes'], 'B')} each"
+        found = f"{percent(lora['hit_rate'])} of the requests found theirs in one of {plural(lora['max_loras'], 'slot')}"
+        loads = f"{plural(lora['loaded'], 'load')} took {about(lora['loading_s'])}, {number(lora['fetched'])} of them from disk"
+        lines.append(("Adapters", f"{size}; {found}; {loads}"))
     if fleet is None:
-        return []
-    lines = []
+        return lines
     if (scale := fleet["autoscale"]) is not None:
         peak = plural(fleet["peak_replicas"], "replica")
         hours = f"{number(fleet['gpu_hours'], 3)} GPU-hours"

@@ -86,6 +86,10 @@ class Load:
         Raises:
             InputError: some classes have clients and some have rates; conversations, of whose prompts no lengths are known.
         """
+        if named := [one.name for one in traffic.classes if one.adapter is not None]:
+            raise InputError(
+                f"class {named[0]!r} has a LoRA adapter, and what those take is simulated (roofline simulate), not planned"
+            )
         if common := [one.name for one in traffic.classes if one.conversation is not None]:
             raise InputError(
                 f"class {common[0]!r} has conversations or system prompts, and what is cached of them is simulated (roofline "

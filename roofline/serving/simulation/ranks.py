@@ -75,6 +75,10 @@ class RankGroup:
         """Share of the KV cache blocks that is taken, of all ranks."""
         return sum(rank.kv_usage for rank in self.ranks) / len(self.ranks)
 
+    def has_adapter(self, adapter: int) -> bool:
+        """Return whether a rank has an adapter."""
+        return any(rank.has_adapter(adapter) for rank in self.ranks)
+
     def cached_tokens(self, request: Request, time: float) -> int:
         """Return how many of a request's prompt tokens are in the prefix cache of a rank at `time`, in seconds, at most."""
         return max(rank.cached_tokens(request, time) for rank in self.ranks)

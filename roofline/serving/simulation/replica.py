@@ -15,6 +15,7 @@ from roofline.serving.simulation.admission import AdmissionControl
 from roofline.serving.simulation.decode_batch import run_seconds, steps_until
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.kv_tiers import KVTiers
+from roofline.serving.simulation.lora import AdapterSlots
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy, Watch
@@ -38,6 +39,7 @@ class Replica:
         watch: receives every event.
         tiers: of its KV cache beside the device's; None: none.
         admission: which requests may wait; None: all.
+        adapters: LoRA adapters of its requests; None: they have none.
     """
 
     __slots__ = (
@@ -51,12 +53,15 @@ class Replica:
         preemption: PreemptionPolicy | None = None, index: int = 0, stepwise: bool = False, watch: Watch | None = None,
         tiers: KVTiers | None = None,
         admission: AdmissionControl | None = None,
+        adapters: AdapterSlots | None = None,
     ) -> None:  # fmt: skip
         self.step_time, self.index, self.stepwise = step_time, index, stepwise
         self.accepting = True
         """Whether a router may send requests to it: not once it drains or has failed."""
         self.log = StepLog() if log is None else log
-        self.scheduler = Scheduler(policy, config, self.log, preemption or PreemptionPolicy(), step_time, index, admission)
+        self.scheduler = Scheduler(
+            policy, config, self.log, preemption or PreemptionPolicy(), step_time, index, admission, adapters
+        )
         self.scheduler.watch, self.scheduler.tiers = watch, tiers
         self.batch, self.kv_cache = self.scheduler.batch, self.scheduler.kv_cache
         self.now, self.ends = 0.0, INF
@@ -94,6 +99,11 @@ class Replica:
     def kv_usage(self) -> float:
         """Share of the KV cache blocks that is taken."""
         return self.kv_cache.num_taken_blocks / self.kv_cache.num_gpu_blocks
+
+    def has_adapter(self, adapter: int) -> bool:
+        """Return whether the device has an adapter."""
+        adapters = self.scheduler.adapters
+        return adapters is not None and adapter in adapters.device
 
     def cached_tokens(self, request: Request, time: float) -> int:
         """Return how many of a request's prompt tokens are in the prefix cache at `time`, in seconds, within what is planned."""
@@ -246,6 +256,8 @@ class Replica:
                 parts = [(num_new_tokens, request.num_computed_tokens) for request, num_new_tokens in prefills]
             num_sequences, num_cached_tokens = (batch.num_sequences, batch.num_cached_tokens) if scheduler.decodes else (0, 0)
             self.ends = self.now + scheduler.copy_s + self.step_time.mixed(num_sequences, num_cached_tokens, parts)
+            if scheduler.adapters is not None:
+                self.ends += scheduler.adapter_seconds(scheduler.adapters)
         elif batch.num_sequences:
             self._plan()
         else:
@@ -258,9 +270,10 @@ class Replica:
         batch, scheduler, cache = self.batch, self.scheduler, self.kv_cache
         num_sequences, num_cached_tokens = batch.num_sequences, batch.num_cached_tokens
         self._start = start = self.now + scheduler.copy_s
+        more_s = 0.0 if scheduler.adapters is None else scheduler.adapter_seconds(scheduler.adapters)
         if self.stepwise:
             self.num_steps, self._slope_s = 1, 0.0
-            self._first_s = self.step_time.mixed(num_sequences, num_cached_tokens, ())
+            self._first_s = self.step_time.mixed(num_sequences, num_cached_tokens, ()) + more_s
             self.ends = start + self._first_s
             return
         cells = self._cells.get(num_sequences)
@@ -270,7 +283,7 @@ class Replica:
             if num_cached_tokens < below:
                 break
         tokens = batch.tokens_per_step
-        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens, slope * tokens
+        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens + more_s, slope * tokens
         if scheduler.may_change:
             self.num_steps, self.ends = 1, start + first_s
             return

@@ -29,10 +29,11 @@ class Request:
     """
 
     __slots__ = (
-        "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_step", "first_token_time", "index",
-        "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
-        "num_loading_tokens", "num_output_tokens", "num_passed", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_round_tokens", "num_tokens",
-        "queued_time", "ready_time", "seen_time", "session", "tokens_per_round",
+        "adapter", "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_step",
+        "first_token_time", "index", "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens",
+        "num_dropped_tokens", "num_hit_tokens", "num_loading_tokens", "num_output_tokens", "num_passed", "num_preemptions",
+        "num_prefix_tokens", "num_prompt_tokens", "num_round_tokens", "num_tokens", "queued_time", "ready_time", "seen_time",
+        "session", "tokens_per_round",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - one is made per request
@@ -57,6 +58,7 @@ class Request:
         self.client = client
         self.content = content
         self.session = session
+        self.adapter = -1  # the number of its LoRA adapter; -1: none
         self.num_tokens = num_prompt_tokens  # to compute before it decodes: after a preemption with the output so far
         self.num_prefix_tokens = num_prefix_tokens
         self.num_computed_tokens = num_prefix_tokens  # or cached

@@ -31,19 +31,9 @@ if TYPE_CHECKING:
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
 _LATER = (
-    "classes",
-    "confidence",
-    "fairness",
-    "find_rate",
-    "fleet",
-    "kv_offload",
-    "longest_wait",
-    "prefix_hit_rate",
-    "speculative",
-    "shed_share",
-    "starved",
-    "warm_up",
-)
+    "classes", "confidence", "fairness", "find_rate", "fleet", "kv_offload", "longest_wait", "lora", "prefix_hit_rate",
+    "shed_share", "speculative", "starved", "warm_up",
+)  # fmt: skip
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -118,6 +108,9 @@ class Simulation(Displayed):
     fleet: dict[str, Any] | None = None
     """Of replicas that come and go: the settings (`autoscale`, `failures`), hours of replicas and devices, their mean and peak
     numbers, changes of their number, failures, lost tokens, availability, and the cost. None where they do not."""
+    lora: dict[str, Any] | None = None
+    """Of requests with LoRA adapters: the settings, how many were loaded, of those read from disk, seconds for which steps
+    waited, and the share of the requests whose adapter was on the device. None without."""
     requests: Requests = Requests()
     preemption: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COSTS, 0.0))
     """Of a run: tokens that were computed again, and how much longer steps took for it; tokens that moved to the host, and for
@@ -210,6 +203,7 @@ class Simulation(Displayed):
                 "failed": counts.failed, "retried": counts.retried,
             },
             "fleet": self.fleet,
+            "lora": self.lora,
             "preemption": self.preemption,
             "refusals": list(self.refusals),
             "duration_s": self.duration_s,
@@ -348,6 +342,7 @@ def summarize(
             shed=sum(one.num_shed for one in runs),
         ),
         fleet=_fleet(server, means),
+        lora=None if server.lora is None else {**server.lora.to_dict(), **_named(means, "lora.")},
         preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
         refusals=tuple(runs[0].refusals),
         duration_s=means["duration_s"] or 0.0,
@@ -379,12 +374,16 @@ def summarize(
     )
 
 
+def _named(figures: Mapping[str, float | None], prefix: str) -> dict[str, float | None]:
+    return {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
+
+
 def _fleet(server: ServerConfig, means: Mapping[str, float | None]) -> dict[str, Any] | None:
     """The settings and figures of a fleet that changes; its cost, where the price of its devices is known."""
     config = server.fleet
     if config is None:
         return None
-    figures = {name.removeprefix("fleet."): value for name, value in means.items() if name.startswith("fleet.")}
+    figures = _named(means, "fleet.")
     prices = load_prices()
     price, hours = prices.of(server.request.hardware), figures["gpu_hours"] or 0.0
     cost = None
@@ -615,6 +614,9 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
     figures |= _offload_figures(server, one, duration)
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
     figures |= {f"fleet.{name}": value for name, value in (fleet or {}).items()}
+    if one.lora is not None:
+        figures |= {f"lora.{name}": value for name, value in one.lora.figures().items()}
+        figures["preemption.swap_s"] = 0.0  # steps waited for adapters, and for no cache
     for name in TIMES:
         latency = Latency.of(counts.times[name])
         figures |= {f"{name}_s.{key}": getattr(latency, key) for key in ("mean", *QUANTILES)}

@@ -130,6 +130,20 @@ def _prefix_aware(replicas: Sequence[AnyReplica]) -> Route:
     return route
 
 
+def _lora_aware(replicas: Sequence[AnyReplica]) -> Route:
+    def route(request: Request, time: float) -> AnyReplica:
+        _advance(replicas, time)
+        loads = [replica.num_unfinished for replica in replicas]
+        most, fewest = max(loads), min(loads)
+        if not (most - fewest > _UNBALANCED[0] and most > _UNBALANCED[1] * fewest):
+            having = [index for index, replica in enumerate(replicas) if replica.has_adapter(request.adapter)]
+            if having:
+                return replicas[min(having, key=loads.__getitem__)]
+        return replicas[loads.index(fewest)]
+
+    return route
+
+
 def _session_sticky(replicas: Sequence[AnyReplica]) -> Route:
     served: dict[int, AnyReplica] = {}
 
@@ -160,6 +174,11 @@ ROUTERS: Registry[Router] = Registry(
             "prefix-aware", _prefix_aware,
             "the longest cached prefix, from 30 % of the prompt on; else, and where loads are far apart, the fewest requests",
             "SGLang 0.5, sgl-router, src/policies/cache_aware.rs (its tree of what was sent stands for what is cached)",
+        ),
+        Router(
+            "lora-aware", _lora_aware,
+            "a replica that has the request's adapter on the device; else, and where loads are far apart, the fewest requests",
+            "Gateway API Inference Extension 1.0, pkg/epp/scheduling/framework/plugins/scorer/lora_affinity.go (as a rule)",
         ),
         Router("session-sticky", _session_sticky, "turns of a conversation go to the replica of its first"),
     ),

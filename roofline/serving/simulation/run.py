@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -17,6 +17,7 @@ from typing import Any, Self
 from roofline.errors import InputError, TerminatedError
 from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetRecord
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier
+from roofline.serving.simulation.lora import AdapterSlots, LoraRecord
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.queues import for_run
@@ -59,6 +60,8 @@ class Run:
     """The first refused requests, with the reason."""
     stopped: bool = False
     """Whether the user ended it."""
+    lora: LoraRecord | None = None
+    """What adapters took; None where requests have none."""
     fleet: FleetRecord | None = None
     """What happened to a fleet that changes; None of one that does not."""
     tiers: tuple[KVTiers, ...] = ()
@@ -117,10 +120,11 @@ def run(
     router, rng_seed = ROUTERS[server.router], tuple(seed)
     tiers = _tiers(server)
     result.tiers = tuple(tiers)
-    make = _maker(server, workload, rng_seed, log, trace, tiers)
+    result.lora = None if server.lora is None else LoraRecord()
+    make = _maker(server, workload, rng_seed, log, trace, result)
     fleet = None if server.fleet is None else Fleet(server.fleet, make, router.route, log, rng_seed)
     replicas = [] if fleet is not None else [make(index) for index in range(server.replicas)]
-    refuse = _gate(server, result, log, trace)
+    refuse = _gate(server, result, log, trace, rng_seed)
     route = router.route(replicas)
     try:
         with running():
@@ -150,7 +154,7 @@ def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
 
 
 def _maker(
-    server: ServerConfig, workload: Workload, seed: tuple[int, ...], log: StepLog, trace: Trace | None, tiers: Sequence[KVTiers]
+    server: ServerConfig, workload: Workload, seed: tuple[int, ...], log: StepLog, trace: Trace | None, result: Run
 ) -> Callable[[int], AnyReplica]:
     """A function that makes the replica with a number."""
     num_ranks, router, config = server.tables.ranks, ROUTERS[server.router], server.config
@@ -163,8 +167,9 @@ def _maker(
     def make_rank(index: int) -> Replica:
         rank = Replica(
             policy, server.tables, config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise, tiers=tiers[index] if tiers else None,
+            stepwise=server.stepwise, tiers=result.tiers[index] if result.tiers else None,
             admission=None if control is None else control(objectives),
+            adapters=None if server.lora is None else AdapterSlots(server.lora, result.lora),
         )  # fmt: skip
         if trace is not None:
             rank.scheduler.watch = trace.watch(rank)
@@ -209,8 +214,9 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
     )
 
 
-def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) -> Refuse:
-    """Counts the requests that arrive, and refuses those that could never be served, or that the gate does not admit.
+def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None, seed: tuple[int, ...]) -> Refuse:
+    """Counts the requests that arrive, gives them their adapters, and refuses those that could never be served, or that the
+    gate does not admit.
 
     Raises:
         InputError: by the function that is returned: more unfinished requests at a time than a run holds.
@@ -222,8 +228,12 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None) 
     gate = None if server.admission.gate is None else server.admission.gate()
     always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1 - ahead)
 
+    draw = None if server.lora is None else server.lora.draws(seed)
+
     def refuse(request: Request) -> bool:
         result.num_arrived += 1
+        if draw is not None:
+            draw(request)
         time = result.last_arrival = request.arrival_time
         if request.index == 0:
             result.first_arrival = time

@@ -16,6 +16,7 @@ from roofline.errors import RooflineError
 from roofline.serving.simulation.decode_batch import DecodeBatch
 from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
 from roofline.serving.simulation.kv_tiers import KVTiers, LoadPlan
+from roofline.serving.simulation.lora import AdapterSlots
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.queues import FCFSQueue, RequestQueue
 from roofline.serving.simulation.request import NEVER, Request
@@ -94,19 +95,21 @@ class Scheduler:
         step_time: seconds of the replica's steps.
         index: number of the replica.
         admission: which requests may wait; None: all.
+        adapters: LoRA adapters of its requests; None: they have none.
     """
 
     __slots__ = (
-        "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "index", "known_until", "kv_cache", "loading",
-        "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now", "num_leaving",
-        "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_step_tokens", "num_swapped_tokens", "policy",
-        "preempted", "preemption", "prefilling", "prefills", "reorders", "running", "settles", "step_time", "swapped", "tiers",
-        "waiting", "watch",
+        "adapters", "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "index", "known_until", "kv_cache",
+        "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now",
+        "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_step_tokens", "num_swapped_tokens",
+        "policy", "preempted", "preemption", "prefilling", "prefills", "reorders", "running", "settles", "step_time", "swapped",
+        "tiers", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
         self, policy: SchedulingPolicy, config: EngineConfig, log: StepLog, preemption: PreemptionPolicy, step_time: StepTime,
         index: int = 0, admission: AdmissionControl | None = None,
+        adapters: AdapterSlots | None = None,
     ) -> None:  # fmt: skip
         self.policy, self.log, self.preemption, self.index = policy, log, preemption, index
         self.step_time, self.admission = step_time, admission
@@ -134,6 +137,9 @@ class Scheduler:
         """Counts the tokens that classes are served."""
         if self.meter is not None:
             self.meter.batch = self.batch
+        self.adapters = adapters
+        if adapters is not None:
+            self.waiting.fifo = False  # a request is passed over while its adapter has no slot
         self.running: dict[Request, None] = {}
         """In the order of admission."""
         self.prefilling: list[Request] = []
@@ -206,7 +212,7 @@ class Scheduler:
         """The step after may be another where a request waits that was not known yet, or for what is not free yet."""
         waiting = self.waiting
         if waiting or self.swapped:
-            unknown = len(waiting) > 0 and waiting.first().queued_time > self.known_until
+            unknown = len(waiting) > 0 and (self.adapters is not None or waiting.first().queued_time > self.known_until)
             self.may_change = self.may_change or unknown or self.kv_cache.num_pending_blocks > 0 or self.num_leaving > 0
 
     def free_pending(self) -> None:
@@ -297,17 +303,24 @@ class Scheduler:
         """Admit waiting requests in order, as long as slots, blocks and `token_budget` (new tokens) last. None passes another.
 
         A prompt that may not be cut goes with one microbatch, and has it to itself if it is longer than its part of the budget.
+        Only requests whose adapter has no slot are passed over.
         """
         if self.swapped:
             return
+        passed: list[Request] = []
+        self._admit(token_budget, passed)
+        for request in reversed(passed):
+            self.waiting.appendleft(request)
+
+    def _admit(self, token_budget: int, passed: list[Request]) -> None:
         more = 0 if self.policy.chunked_prefill else self.num_microbatches - 1
         share = token_budget = token_budget // (more + 1)
         begun = bool(self.prefills)
         policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
         slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
         while waiting and len(running) < slots:
-            request = waiting.first()
-            if request.queued_time > self.known_until:
+            request = waiting.first() if self.adapters is None else self._first_with_slot(self.adapters, passed)
+            if request is None or request.queued_time > self.known_until:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
@@ -335,6 +348,8 @@ class Scheduler:
             waiting.popleft()
             cache.admit(request, num_blocks, num_new_tokens)
             running[request] = None
+            if self.adapters is not None:
+                self.copy_s += self.adapters.acquire(request)
             self.prefilling.append(request)
             if num_new_tokens:
                 self.prefills.append((request, num_new_tokens))
@@ -342,6 +357,13 @@ class Scheduler:
             if self.watch:
                 self.watch(("admit", self.now, request.index))
             token_budget -= num_new_tokens
+
+    def _first_with_slot(self, adapters: AdapterSlots, passed: list[Request]) -> Request | None:
+        """The next waiting request whose adapter has a slot, or can have one; those before it are passed over."""
+        waiting = self.waiting
+        while waiting and adapters.passes_over(waiting.first()):
+            passed.append(waiting.popleft())
+        return waiting.first() if waiting else None
 
     def _first_chunk(self, request: Request, token_budget: int, *, begun: bool) -> int | None:
         """New tokens of a waiting request in a microbatch, which has a prompt or not; None where it has to wait for another."""
@@ -398,6 +420,8 @@ class Scheduler:
         """Preempt a running request: free its blocks, and let it wait, with its cache on the host or dropped."""
         cache = self.kv_cache
         del self.running[request]
+        if self.adapters is not None:
+            self.adapters.release(request)
         self.preempted = self.may_change = True
         request.num_preemptions += 1
         self.log.num_preemptions += 1
@@ -492,6 +516,8 @@ class Scheduler:
 
     def _finish(self, request: Request, time: float, num_blocks: int) -> None:
         del self.running[request]
+        if self.adapters is not None:
+            self.adapters.release(request)
         self.num_prompt_tokens -= request.num_prompt_tokens
         cache = self.kv_cache
         if self.tiers is not None:
@@ -525,6 +551,20 @@ class Scheduler:
         self.running, self.prefilling, self.prefills = {}, [], []
         self.swapped.clear()
         return sorted(requests, key=lambda request: request.index)
+
+    def adapter_seconds(self, adapters: AdapterSlots) -> float:
+        """Return by how many seconds the step that is formed is longer for its requests' adapters."""
+        num_tokens, used = 0, set()
+        for request, num_new_tokens in self.prefills:
+            if request.adapter >= 0:
+                num_tokens += num_new_tokens
+                used.add(request.adapter)
+        if self.decodes or not self.prefills:
+            for request in self.running:
+                if request.final_step >= 0 and request.adapter >= 0:
+                    num_tokens += 1
+                    used.add(request.adapter)
+        return adapters.config.step_seconds(num_tokens, len(used)) if used else 0.0
 
     # Checks
 

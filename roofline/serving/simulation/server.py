@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from roofline.serving.simulation.admission import ADMISSION, Admission, parse_ad
 from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
+from roofline.serving.simulation.lora import LoraConfig, resolve_lora
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.queues import Aged, ShortestFirst
 from roofline.serving.simulation.router import ROUTERS
@@ -67,6 +68,7 @@ class ServerConfig:
         offload: tiers of the KV cache beside the device's; None: none.
         speculation: the model with its draft; None: no tokens are drafted.
         admission: which requests may wait.
+        lora: adapters of the requests; None: they have none.
     """
 
     request: ResolvedRequest
@@ -81,6 +83,7 @@ class ServerConfig:
     attention_dp_balance: bool = False
     fleet: FleetConfig | None = None
     offload: OffloadConfig | None = None
+    lora: LoraConfig | None = None
     speculation: Speculation | None = None
     admission: Admission = Admission("all")
 
@@ -216,7 +219,9 @@ def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, router: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool | None = None, attention_dp_balance: bool = False,
-    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None, speculation: Speculation | None = None, policies: PolicyOptions | None = None,
+    shares: bool = False, autoscale: Any = None, failures: Any = None, kv_offload: Any = None,
+    speculation: Speculation | None = None, policies: PolicyOptions | None = None, lora_adapters: Any = None,
+    max_loras: Any = None, max_cpu_loras: Any = None, max_lora_rank: Any = None, adapters: Sequence[str | None] = (),
 ) -> ServerConfig:  # fmt: skip
     """Return the configuration of a server from the options of `simulate`.
 
@@ -239,6 +244,11 @@ def resolve_server(
         kv_offload: size of a host tier per replica, or a file of KV cache tiers; None: none.
         speculation: the model with its draft.
         policies: order, admission and preemption candidate where they are not the scheduler's.
+        lora_adapters: of `parse_adapters`; None: requests have none. The next three are of `resolve_lora`.
+        max_loras: different adapters in a batch.
+        max_cpu_loras: adapters in the host's memory.
+        max_lora_rank: of every adapter.
+        adapters: of each class of requests.
 
     Raises:
         OutOfKVBlocksError: not one KV cache block fits beside the weights.
@@ -249,9 +259,17 @@ def resolve_server(
     policies = policies or PolicyOptions()
     policy, admission = policies.applied(policy, notes), policies.parsed_admission(notes)
     caching = shares or kv_offload is not None if enable_prefix_caching is None else enable_prefix_caching
+    host = host_options or HostCopyOptions()
+    lora = resolve_lora(
+        request, lora_adapters, max_loras=max_loras, max_cpu_loras=max_cpu_loras, max_lora_rank=max_lora_rank, host=host,
+        notes=notes, names=adapters,
+    )  # fmt: skip
+    if lora is not None:
+        host_options = _of_adapters(host, preemption)
     config = engine_config(
-        request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching, speculation=speculation
-    )
+        request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=caching, speculation=speculation,
+        slot_bytes=0.0 if lora is None else lora.slot_bytes,
+    )  # fmt: skip
     step_basis = _basis(basis, request, notes)
     num_replicas = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
     if num_replicas > MAX_REPLICAS:
@@ -262,6 +280,8 @@ def resolve_server(
     fleet = resolve_fleet(request, autoscale, failures, None if replicas is None else num_replicas, notes)
     num_replicas = num_replicas if fleet is None else fleet.replicas
     dealt = ROUTERS[router or "round-robin"].name
+    if dealt == "lora-aware" and lora is None:
+        raise InputError("--router lora-aware: requests have no adapters; give --lora-adapters")
     ranks = request.deployment.data_parallel_size
     if attention_dp_balance and ranks == 1:
         raise InputError("--attention-dp-balance: there is one data-parallel rank; give --data-parallel-size")
@@ -306,7 +326,15 @@ def resolve_server(
         offload=offload,
         speculation=speculation,
         admission=admission,
+        lora=lora,
     )
+
+
+def _of_adapters(host: HostCopyOptions, preemption: str | None) -> HostCopyOptions | None:
+    """Options of copies of caches, where those to the host are of adapters."""
+    if preemption not in (None, "recompute"):
+        raise InputError(f"--preemption {preemption}: adapters of requests that come back from the host are not modeled")
+    return replace(host, host_link=None, pinned=True, gpus_per_link=1)
 
 
 def resolve_fleet(
@@ -391,7 +419,7 @@ def max_model_len(request: ResolvedRequest) -> int:
 
 def engine_config(
     request: ResolvedRequest, policy: SchedulingPolicy, notes: list[Assumption], num_gpu_blocks_override: Any = None, *,
-    enable_prefix_caching: bool = False, speculation: Speculation | None = None,
+    enable_prefix_caching: bool = False, speculation: Speculation | None = None, slot_bytes: float = 0.0,
 ) -> EngineConfig:  # fmt: skip
     """Return the limits of a replica; its KV cache blocks are those of the pipeline stage with the fewest.
 
@@ -407,6 +435,7 @@ def engine_config(
         num_gpu_blocks_override: blocks instead of those that fit, such as an engine's log has.
         enable_prefix_caching: see `EngineConfig`.
         speculation: the model with its draft, which `request` has the memory of.
+        slot_bytes: of each device, for adapters.
 
     Raises:
         OutOfKVBlocksError: not one block fits.
@@ -433,7 +462,7 @@ def engine_config(
         raise InputError(f"{msg}: each of them takes a token per step")
     longest = max_model_len(request)
     step = (Segment(deployment.data_parallel_size, min(budget, longest), 0),)
-    usable = [stage.usable_bytes(step) for stage in request.memory.stages]
+    usable = [stage.usable_bytes(step) - slot_bytes for stage in request.memory.stages]
     stages = zip(request.memory.stages, usable, strict=True)
     num_gpu_blocks, size, num_fixed = min(kv_cache_blocks(stage, num_bytes, longest) for stage, num_bytes in stages)
     if num_gpu_blocks < 1:
@@ -444,7 +473,7 @@ def engine_config(
         )
     if num_gpu_blocks_override is not None:
         without_activations = (
-            kv_cache_blocks(stage, stage.capacity - stage.loaded_bytes, longest) for stage in request.memory.stages
+            kv_cache_blocks(stage, stage.capacity - stage.loaded_bytes - slot_bytes, longest) for stage in request.memory.stages
         )
         num_gpu_blocks = _override(num_gpu_blocks_override, min(without_activations).num_gpu_blocks, size)
         notes.append(Assumption("blocks", num_gpu_blocks, "given", f"of {size} tokens, in a replica"))

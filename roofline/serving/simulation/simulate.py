@@ -72,6 +72,10 @@ def simulate(
     attention_dp_balance: bool = False,
     autoscale: Any = None,
     failures: Any = None,
+    lora_adapters: int | str | None = None,
+    max_loras: int | str | None = None,
+    max_cpu_loras: int | str | None = None,
+    max_lora_rank: int | str | None = None,
     scheduler: str | None = None,
     length_error: float | str | None = None,
     max_wait: float | str | None = None,
@@ -122,13 +126,17 @@ def simulate(
         ttft: objective for the time to first token: seconds, or a text with a unit.
         tpot: objective for the time per output token after the first, on average over a request, likewise.
         replicas: copies of the deployment behind the router.
-        router: `round-robin` (default), `least-loaded`, `least-tokens`, `power-of-two`, `prefix-aware` or `session-sticky`: of
-            the replicas, and of the data-parallel ranks of each.
+        router: `round-robin` (default), `least-loaded`, `least-tokens`, `power-of-two`, `prefix-aware`, `lora-aware` or
+            `session-sticky`: of the replicas, and of the data-parallel ranks of each.
         attention_dp_balance: hold prompts until every data-parallel rank can start one, for at most 50 steps.
         autoscale: `min=1,max=8,policy=waiting,target=5,start-up=60 s`, a mapping, or a YAML file
             (`roofline.serving.simulation.autoscaling.parse_autoscale`); `replicas` are those at the start then.
         failures: `mtbf=6 h,repair=5 min,retries=5`, a mapping, or a YAML file
             (`roofline.serving.simulation.failures.parse_failures`).
+        lora_adapters: number of LoRA adapters, of which each request has one: `100`, or by unequal shares `100:zipf:1`.
+        max_loras: different adapters in a batch, and slots for them on the device.
+        max_cpu_loras: adapters in the host's memory; others are read from disk.
+        max_lora_rank: rank of all adapters.
         scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sglang` (default with the engine `sglang`), `sarathi`,
             `orca`, `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`, `fair`.
         length_error: standard deviation of the logarithm of the output lengths that `sjf` predicts, over the true ones.
@@ -208,7 +216,9 @@ def simulate(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
             enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
-            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation, policies=policies,
+            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation, policies=policies, lora_adapters=lora_adapters,
+            max_loras=max_loras, max_cpu_loras=max_cpu_loras, max_lora_rank=max_lora_rank,
+            adapters=[one.adapter for one in load.classes],
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))

@@ -24,7 +24,7 @@ from roofline.specs.prices import Prices, load_prices
 
 _KEYS = (
     "fits", "unfit", "server", "requests", "warm_up", "duration_s", "offered_rate", "saturated", "ttft_s", "tpot_s", "itl_s",
-    "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fleet", "fairness",
+    "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fleet", "lora", "fairness",
     "utilisation", "estimate_basis",
 )  # fmt: skip
 """Keys of a simulation that a run keeps: not its series and distributions, nor what all runs have in common."""
