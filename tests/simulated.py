@@ -164,8 +164,10 @@ def serve(
     preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
     think: float = 0.0, watch: MakeWatch | None = None, tiers: Sequence[TierConfig] = (), always: bool = False,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too. `always`:
-    what a tier has is loaded, even where computing it would be faster."""
+    """Serve requests; with `clients`, when those start, in a closed loop.
+
+    `watch` makes listeners to every event too. `always`: what a tier has is loaded, even where computing it would be faster.
+    """
     log = StepLog()
     served = Served([], log)
     shared = {tier.name: Tier(tier, config.block_size) for tier in tiers if tier.shared}
@@ -175,9 +177,7 @@ def serve(
         return KVTiers(every, times, config.max_num_batched_tokens, config.block_size, always=always) if tiers else None
 
     served.replicas = [
-        Replica(
-            SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise, tiers=beside()
-        )
+        Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise, tiers=beside())
         for index in range(replicas)
     ]
 

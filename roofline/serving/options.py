@@ -220,7 +220,7 @@ class OffloadOptions(TypedDict, total=False):
     kv_offload: Annotated[
         Text,
         _text(
-            'Store KV cache blocks outside the device and load them where that is faster than computing them: host memory per '
+            "Store KV cache blocks outside the device and load them where that is faster than computing them: host memory per "
             'replica, such as "200 GB" (with the options of swapping for the link), or a YAML file of tiers.',
             "SIZE|FILE",
         ),

@@ -32,7 +32,8 @@ class Batch:
     `OF_CLASS` by the number of their class."""
 
     __slots__ = (
-        "cached_tokens", "classes", "completed", "good", "loaded_tokens", "output_tokens", "preempted", "prompt_tokens", "times",
+        "cached_tokens", "classes", "completed", "good", "loaded_tokens", "output_tokens", "preempted", "prompt_tokens",
+        "times",
     )  # fmt: skip
 
     def __init__(self) -> None:
