@@ -66,7 +66,7 @@ class TierConfig:
 class Link:
     """One direction of a link: one transfer after the other. Times are in seconds."""
 
-    __slots__ = ("transfer_s", "free_at")
+    __slots__ = ("free_at", "transfer_s")
 
     def __init__(self) -> None:
         self.transfer_s = self.free_at = 0.0
