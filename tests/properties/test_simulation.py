@@ -48,6 +48,23 @@ def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
         assert [replica.batch.num_steps for replica in runs.replicas] == [replica.batch.num_steps for replica in steps.replicas]
 
 
+@pytest.mark.parametrize("start", same_calls(range(0, 300, 100)))
+def test_runs_of_steps_with_kv_cache_tiers(start: int) -> None:
+    """300 worlds with one tier or two: loads begin and end at the same times too, and some are of preempted requests."""
+    kinds: Counter[str] = Counter()
+    for seed in range(start, start + 100):
+        one = world(seed, tiered=True)
+        runs, steps = one.run(False), one.run(True)
+        assert not apart(runs, steps), (seed, one.name)
+        preempted = set()
+        for _, event in runs.events:
+            if event[0] == "preempt":
+                preempted.add(event[2])
+            kinds[f"{event[0]} again" if event[0] == "loading" and event[2] in preempted else event[0]] += 1
+    assert kinds["load"] > 200
+    assert kinds["loading again"] > 50
+
+
 def test_the_worlds_have_what_can_go_wrong() -> None:
     """Every scheduler, thousands of preemptions of both kinds, and shed requests are in the first 300 of them."""
     kinds: Counter[str] = Counter()

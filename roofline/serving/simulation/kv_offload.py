@@ -6,7 +6,7 @@ rates are those of a whole replica, end to end: bytes of all its devices over th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -37,7 +37,7 @@ MAX_BLOCKS = 1 << 40
 def _quantity(unit: str, *, zero: bool = False) -> Callable[[Any], float]:
     def parse(value: Any) -> float:
         if not isinstance(value, str):
-            raise ValueError(f"must be a text with a unit, not {value!r}")
+            raise ValueError(f"must be a text with a unit, not {value!r}")  # noqa: TRY004 - pydantic reports it
         try:
             number = float(parse_quantity(value, unit))
         except UnitError as error:
@@ -121,23 +121,9 @@ def resolve_offload(
     _check(request, config, policy)
     if host_options.host_memory is not None:
         raise InputError("--host-memory is of caches that are swapped: --kv-offload has the size of its tiers itself")
-    block_bytes = replica_bytes(request, config.block_size)
-    inputs: tuple[Input, ...] = ()
-    always = False
-    path = _path(value)
-    if path is None:
-        capacity = read_quantity("kv_offload", value, "byte")
-        entries: Sequence[TierEntry] = (TierEntry.model_construct(name="host", capacity=capacity),)
-        errors = None
-    else:
-        file = read_yaml(path)
-        content, errors = file.validate(OffloadFile), SectionErrors(file)
-        entries, always = content.tiers, content.load == "always"
-        inputs = (Input("kv offload", clean(path.name), str(path), file.sha256),)
-    tiers: list[TierConfig] = []
-    linked = [index for index, entry in enumerate(entries) if entry.read is None]
+    content, inputs, errors = _read(value)
     swap = None
-    if linked:
+    if any(entry.read is None for entry in content.tiers):
         swap = Swap.of(
             request, host_link=host_options.host_link, pinned=host_options.pinned, coalesced=host_options.coalesced,
             gpus_per_link=host_options.gpus_per_link,
@@ -146,24 +132,15 @@ def resolve_offload(
         inputs = (*inputs, *swap.copies.inputs)
     elif host_options.given:
         raise InputError(f"{host_options.given[0]} is of the host link, and every tier has a `read` of its own")
-    for index, entry in enumerate(entries):
-        if errors is not None:
-            if entry.name in ("device", "computed") or entry.name in [one.name for one in entries[:index]]:
-                why = (
-                    "is there twice" if entry.name not in ("device", "computed") else "is taken: the device's own cache has it"
-                )
-                raise errors(("tiers", index, "name"), f"{entry.name!r} {why}")
-            if entry.read is None and (len(linked) > 1 and index != linked[0]):
-                raise errors(("tiers", index), "has no `read`, and another tier has the host link already")
-            if entry.read is None and (entry.shared or entry.write is not None):
-                key = "shared" if entry.shared else "write"
-                raise errors(("tiers", index, key), "a tier on the host link (without `read`) is of one replica, at its rates")
+    block_bytes = replica_bytes(request, config.block_size)
+    tiers: list[TierConfig] = []
+    for index, entry in enumerate(content.tiers):
         num_blocks = min(int(entry.capacity // block_bytes), MAX_BLOCKS)
         if num_blocks < 1:
             size = f"a block of {config.block_size} tokens has {formatting.binary(block_bytes)}"
-            if errors is not None:
-                raise errors(("tiers", index, "capacity"), f"holds no block: {size}")
-            raise InputError(f"--kv-offload {value} holds no block: {size}")
+            if errors is None:
+                raise InputError(f"--kv-offload {value} holds no block: {size}")
+            raise errors(("tiers", index, "capacity"), f"holds no block: {size}")
         read, write = _transfers(entry, swap, block_bytes, config.block_size)
         tiers.append(
             TierConfig(
@@ -172,12 +149,36 @@ def resolve_offload(
             )
         )  # fmt: skip
         notes.append(_note(tiers[-1], config.block_size, given=entry.read is not None, coalesced=host_options.coalesced))
+    always = content.load == "always"
     why = (
         "whatever a tier has, however long it takes" if always
         else "where the prompt is computed earlier with it than without, by the step times of its tokens alone"
     )  # fmt: skip
-    notes.append(Assumption("kv_offload.load", "always" if always else "cheaper", "given" if always else "default", why))
+    notes.append(Assumption("kv_offload.load", content.load, "given" if always else "default", why))
     return OffloadConfig(tuple(tiers), always, config.block_size, inputs)
+
+
+def _read(value: str | float | PathLike[str]) -> tuple[OffloadFile, tuple[Input, ...], SectionErrors | None]:
+    """The tiers of a size or a file, the files read, and what makes errors about keys of the file; None of a size."""
+    path = _path(value)
+    if path is None:
+        capacity = read_quantity("kv_offload", value, "byte")
+        host = TierEntry.model_construct(name="host", capacity=capacity)
+        return OffloadFile.model_construct(load="cheaper", tiers=(host,)), (), None
+    file = read_yaml(path)
+    content, errors = file.validate(OffloadFile), SectionErrors(file)
+    linked = [index for index, entry in enumerate(content.tiers) if entry.read is None]
+    for index, entry in enumerate(content.tiers):
+        if entry.name in ("device", "computed"):
+            raise errors(("tiers", index, "name"), f"{entry.name!r} is taken: results call the device's own part so")
+        if entry.name in [one.name for one in content.tiers[:index]]:
+            raise errors(("tiers", index, "name"), f"{entry.name!r} is there twice")
+        if entry.read is None and index != linked[0]:
+            raise errors(("tiers", index), "has no `read`, and another tier has the host link already")
+        if entry.read is None and (entry.shared or entry.write is not None):
+            key = "shared" if entry.shared else "write"
+            raise errors(("tiers", index, key), "a tier on the host link (without `read`) is of one replica, at its rates")
+    return content, (Input("kv offload", clean(path.name), str(path), file.sha256),), errors
 
 
 def _path(value: str | float | PathLike[str]) -> Path | None:

@@ -66,21 +66,21 @@ class TierConfig:
 class Link:
     """One direction of a link: one transfer after the other. Times are in seconds."""
 
-    __slots__ = ("busy_s", "free_at")
+    __slots__ = ("free_at", "transfer_s")
 
     def __init__(self) -> None:
-        self.busy_s = self.free_at = 0.0
+        self.transfer_s = self.free_at = 0.0
 
     def reserve(self, time: float, seconds: float) -> float:
         """Begin a transfer of some seconds at `time`, or when the last has ended; returns when it begins."""
         begins = max(time, self.free_at)
         self.free_at = begins + seconds
-        self.busy_s += seconds
+        self.transfer_s += seconds
         return begins
 
-    def busy_until(self, time: float) -> float:
+    def seconds_until(self, time: float) -> float:
         """Return the seconds of transfers up to a time, in seconds, after which none has begun but those that waited."""
-        return self.busy_s - max(self.free_at - time, 0.0)
+        return self.transfer_s - max(self.free_at - time, 0.0)
 
 
 def common_blocks(one: Content, other: Content, block_size: int, limit: int) -> int:
@@ -252,16 +252,16 @@ class KVTiers:
             num_blocks = reaches - until
             if num_blocks <= 0:
                 continue
-            ends = self.tiers[place].load_end(num_blocks, time) if place >= 0 else ends
+            there = max(ready, self.tiers[place].load_end(num_blocks, time) if place >= 0 else ends)
             if not self.always:
                 if left_s < 0:
                     left_s = self.compute_seconds(num_tokens - until * size, until * size)
                 after_s = self.compute_seconds(num_tokens - reaches * size, reaches * size)
-                if max(ready, ends) + after_s >= ready + left_s:
+                if there + after_s >= ready + left_s:
                     num_declined = max(num_declined, num_blocks)
                     continue
                 left_s = after_s
-            ready, until, num_declined = max(ready, ends), reaches, 0
+            ready, until, num_declined = there, reaches, 0
             if place >= 0:
                 parts.append((place, num_blocks))
             else:

@@ -106,7 +106,7 @@ class Replica:
         return adapters is not None and adapter in adapters.device
 
     def cached_tokens(self, request: Request, time: float) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache at `time`, in seconds, within what is planned."""
+        """Return how many of a request's prompt tokens are in the prefix cache at `time`, in seconds."""
         num_taken, batch = 0, self.batch
         if self.num_steps > 1:  # blocks of the steps that have begun
             num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self.num_steps)
@@ -414,16 +414,21 @@ class Replica:
         if recomputes:
             self._log_recomputed(num_sequences, num_cached_tokens, seconds)
         scheduler.prefills = []
-        if num_sequences:
-            if batch.num_stalled:
-                self._end_stalls(ends)
-            batch.num_steps += 1
-            batch.num_cached_tokens += batch.tokens_per_step
-            batch.last_token_time = ends
-        elif batch.num_sequences > batch.num_stalled:
-            batch.stall(now)
+        self._advance_decodes(num_sequences)
         for request in computed:
             scheduler.prompt_computed(request, ends)
+
+    def _advance_decodes(self, num_sequences: int) -> None:
+        """A step with prompts, in which some sequences decode, or none."""
+        batch = self.batch
+        if num_sequences:
+            if batch.num_stalled:
+                self._end_stalls(self.ends)
+            batch.num_steps += 1
+            batch.num_cached_tokens += batch.tokens_per_step
+            batch.last_token_time = self.ends
+        elif batch.num_sequences > batch.num_stalled:
+            batch.stall(self.now)
 
     def _mean_waiting(self) -> float:
         """Requests that waited in what is planned, mean over its time: those that arrived meanwhile did so from then on."""

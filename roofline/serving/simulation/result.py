@@ -635,10 +635,10 @@ def _offload_figures(server: ServerConfig, one: Run, duration: float) -> dict[st
     if offload is None:
         return {}
     size, prompts = offload.block_size, counts.prompt_tokens
-    found = {place: counts.loaded_tokens.get(place, 0.0) for place in range(len(offload.tiers))}
+    loaded_of = {place: counts.loaded_tokens.get(place, 0.0) for place in range(len(offload.tiers))}
     sources = {
-        "device": counts.cached_tokens - sum(found.values()),
-        **{tier.name: found[place] for place, tier in enumerate(offload.tiers)},
+        "device": counts.cached_tokens - sum(loaded_of.values()),
+        **{tier.name: loaded_of[place] for place, tier in enumerate(offload.tiers)},
         "computed": prompts - counts.cached_tokens,
     }
     figures = {f"kv_offload.prompt_tokens.{name}": tokens / prompts if prompts else None for name, tokens in sources.items()}
@@ -652,7 +652,7 @@ def _offload_figures(server: ServerConfig, one: Run, duration: float) -> dict[st
             sum(tier.load_s for tier in tiers) / loads if loads else None,
             sum(tier.wait_s for tier in tiers) / loads if loads else None,
             *(
-                sum(link.busy_until(one.metrics.last) for link in links) / link_s if link_s else None
+                sum(link.seconds_until(one.metrics.last) for link in links) / link_s if link_s else None
                 for links in ([tier.reads for tier in tiers], [tier.writes for tier in tiers])
             ),
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """The scheduler of a replica: which requests run, and which tokens each computes in the next step.
 
 Requests move from `waiting` to `running` (with their prompt to compute, then decoding) and out; a preempted request goes back
-to `waiting`, or to `swapped` with its cache on the host. A running request may be `loading` blocks from KV cache tiers first. How a step is formed is a `SchedulingPolicy` (`schedulers.py`).
+to `waiting`, or to `swapped` with its cache on the host. A running request may be `loading` blocks from KV cache tiers first.
+How a step is formed is a `SchedulingPolicy` (`schedulers.py`).
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class SchedulingPolicy:
         chunked_prefill: a prompt may be computed in several steps.
         reserves_output: a request has all blocks of its last step from the first, so that none is ever preempted.
         static_batching: no request is admitted before all running ones have ended; blocks and slots are kept until then.
-        loads_prefixes: `schedule` goes on with the prompts in `prefilling`, so that a prefix can be loaded from KV cache tiers while
-            others run.
+        loads_prefixes: `schedule` goes on with the prompts in `prefilling`, so that a prefix can be loaded from KV cache tiers
+            while others run.
         async_scheduling: a step is formed while the one before runs, without knowing which requests arrived, and which blocks
             and slots became free, since that one began.
         mixed_steps: prompts are computed beside decodes.
@@ -331,31 +332,20 @@ class Scheduler:
                 num_new_tokens = self._first_chunk(request, token_budget, begun=False)
             if num_new_tokens is None:
                 return
-            if self.tiers is not None and (plan := self._plan_load(request)) is not None:
-                num_loaded = plan.until * cache.block_size - request.num_computed_tokens
-                num_blocks = policy.blocks_to_admit(self, request, num_loaded or num_new_tokens)
-                if num_blocks > free:
-                    return
-                self.tiers.num_declined += plan.num_declined
-                if num_loaded:
-                    waiting.popleft()
-                    self._begin_load(request, plan, num_blocks)
-                    continue
-            else:
-                num_blocks = policy.blocks_to_admit(self, request, num_new_tokens)
+            plan = None if self.tiers is None else self._plan_load(request)
+            num_loaded = 0 if plan is None else plan.until * cache.block_size - request.num_computed_tokens
+            num_blocks = policy.blocks_to_admit(self, request, num_loaded or num_new_tokens)
             if num_blocks > free:
                 return
             waiting.popleft()
+            if plan is not None and self._begin_load(request, plan, num_blocks):
+                continue
             cache.admit(request, num_blocks, num_new_tokens)
             running[request] = None
-            if self.adapters is not None:
-                self.copy_s += self.adapters.acquire(request)
-            self.prefilling.append(request)
+            self._begin_prompt(request)
             if num_new_tokens:
                 self.prefills.append((request, num_new_tokens))
                 begun = True
-            if self.watch:
-                self.watch(("admit", self.now, request.index))
             token_budget -= num_new_tokens
 
     def _first_with_slot(self, adapters: AdapterSlots, passed: list[Request]) -> Request | None:
@@ -364,6 +354,14 @@ class Scheduler:
         while waiting and adapters.passes_over(waiting.first()):
             passed.append(waiting.popleft())
         return waiting.first() if waiting else None
+
+    def _begin_prompt(self, request: Request) -> None:
+        """A running request begins to compute its prompt."""
+        if self.adapters is not None:
+            self.copy_s += self.adapters.acquire(request)
+        self.prefilling.append(request)
+        if self.watch:
+            self.watch(("admit", self.now, request.index))
 
     def _first_chunk(self, request: Request, token_budget: int, *, begun: bool) -> int | None:
         """New tokens of a waiting request in a microbatch, which has a prompt or not; None where it has to wait for another."""
@@ -384,9 +382,12 @@ class Scheduler:
             return None
         return self.tiers.plan(request, self.now, self.loading)
 
-    def _begin_load(self, request: Request, plan: LoadPlan, num_blocks: int) -> None:
-        """A request begins to run by loading blocks."""
+    def _begin_load(self, request: Request, plan: LoadPlan, num_blocks: int) -> bool:
+        """A request begins to run by loading blocks; returns whether there are any that it loads."""
         assert self.tiers is not None  # noqa: S101 - who has a plan has tiers
+        self.tiers.num_declined += plan.num_declined
+        if plan.until * self.kv_cache.block_size == request.num_computed_tokens:
+            return False
         self.kv_cache.admit(request, num_blocks, 0)
         self.running[request] = None
         loads = self.tiers.begin_load(request, plan, self.now)
@@ -399,6 +400,7 @@ class Scheduler:
             self.watch(("loading", self.now, request.index))
             for place, num_tokens, begins, ends in loads:
                 self.watch(("load", begins, ends, request.index, place, num_tokens))
+        return True
 
     def _end_loads(self) -> None:
         """Go on with the prompts whose blocks are there, in the order in which they came."""
@@ -410,9 +412,7 @@ class Scheduler:
             self.loading.remove(request)
             request.num_computed_tokens = request.num_loading_tokens
             self.kv_cache.register(request, request.num_computed_tokens)
-            self.prefilling.append(request)
-            if self.watch:
-                self.watch(("admit", self.now, request.index))
+            self._begin_prompt(request)
 
     # Requests that change state
 

@@ -152,8 +152,8 @@ def simulate(
         coalesced: blocks are gathered and cross in one call each way, not in one per block, layer and tensor.
         gpus_per_link: devices behind one link to the host; those of a replica copy at the same time.
         host_memory: bytes for the preempted sequences of a replica; default: its share of the node's.
-        kv_offload: tiers of the KV cache beside the device's: bytes of host memory per replica (or a text with a unit), by copies
-            as above, or a YAML file of tiers.
+        kv_offload: tiers of the KV cache beside the device's: bytes of host memory per replica (or a text with a unit), by
+            copies as above, or a YAML file of tiers.
         basis: `estimate` of step times (default where kernels were measured) or `bound`.
         seed: of all that is drawn at random.
         replications: runs with other seeds, for confidence intervals.
@@ -192,16 +192,7 @@ def simulate(
         prefix_hit=prefix_hit, cached_prefix=cached_prefix, system_prompt=system_prompt, system_prompts=system_prompts,
         turns=turns, think=think, profile=profile, day=day,
     )  # fmt: skip
-    for one in load.classes:
-        if value := one.prefix_hit or one.cached_prefix:
-            name = "prefix_hit" if one.prefix_hit else "cached_prefix"
-            why = "of every prompt, found whenever it is admitted; every sequence has blocks of its own for them"
-            notes.append(Assumption(f"{one.name}.{name}", value, "given", why))
-            if kv_offload is not None:
-                flag = f"--{name.replace('_', '-')}"
-                raise InputError(
-                    f"{flag} is a given share that is cached, and --kv-offload finds what is: leave one of them out"
-                )
+    _note_cached_shares(load, notes, tiers=kv_offload is not None)
     host_options = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
@@ -243,6 +234,19 @@ def simulate(
     notes.append(Assumption("warm_up", cut.requests, "given" if cut.method in ("given", "workload") else "default", cut.why))
     notes += _assumptions(replica)
     return summarize(server, load, runs, notes, first_seed, cut)
+
+
+def _note_cached_shares(load: Workload, notes: list[Assumption], *, tiers: bool) -> None:
+    """Note the shares of prompts that are given as cached, which KV cache tiers would find themselves."""
+    for one in load.classes:
+        if value := one.prefix_hit or one.cached_prefix:
+            name = "prefix_hit" if one.prefix_hit else "cached_prefix"
+            if tiers:
+                flag = f"--{name.replace('_', '-')}"
+                msg = f"{flag} is a share that is cached whatever comes, and --kv-offload finds what is"
+                raise InputError(f"{msg}: leave one of them out")
+            why = "of every prompt, found whenever it is admitted; every sequence has blocks of its own for them"
+            notes.append(Assumption(f"{one.name}.{name}", value, "given", why))
 
 
 def _replicate(

@@ -1,4 +1,4 @@
-"""KV cache tiers, event by event by hand: blocks of four tokens; a step takes 1 s and a quarter of a second per prompt token."""
+"""KV cache tiers, event by event by hand: blocks of four tokens; a step takes 1 s and 0.25 s per prompt token."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ blocks the second takes the 2 that are fresh and 3 of the first's, from its end:
 
 
 def test_blocks_that_the_device_has_lost_come_from_the_host() -> None:
-    """0: 16 tokens, 1 + 16/4 = 5 s; the host has their 4 blocks at 5 + 4/100 + 0.05. 10: 20 tokens, 6 s. 20: of the 4 blocks
+    """The block that the device has left is used, and the others are loaded.
+
+    0: 16 tokens, 1 + 16/4 = 5 s; the host has their 4 blocks at 5 + 4/100 + 0.05. 10: 20 tokens, 6 s. 20: of the 4 blocks
     that are looked for (16 tokens, the last is computed) the device has one; three take 0.3 s of the link and come 0.05 s
     later. 20.35: the last token, 1.25 s, against 1 + 13/4 = 4.25 s without the host."""
     served = both(EVICTED, 6)
@@ -89,7 +91,7 @@ def test_blocks_that_the_device_has_lost_come_from_the_host() -> None:
     tier = tier_of(served)
     # 4 and 5 blocks; the 17 tokens of the third have 4 full blocks, which are there
     assert (tier.num_loads, tier.num_blocks_loaded, tier.num_blocks_stored) == (1, 3, 9)
-    assert (tier.reads.busy_s, tier.writes.busy_s, tier.load_s, tier.wait_s) == pytest.approx((0.3, 0.09, 0.35, 0.0))
+    assert (tier.reads.transfer_s, tier.writes.transfer_s, tier.load_s, tier.wait_s) == pytest.approx((0.3, 0.09, 0.35, 0.0))
 
 
 def test_a_load_that_is_slower_is_not_taken() -> None:
@@ -111,17 +113,21 @@ TWO = ask((0, 16, A), (10, 16, B), (20, 40, None), (40, 17, A), (40, 17, B))
 
 
 def test_two_loads_on_one_link() -> None:
-    """At 0.4 s a block: the first load has the link from 40 to 41.6, the second from then to 43.2. The first computes its last
+    """One after the other.
+
+    At 0.4 s a block: the first load has the link from 40 to 41.6, the second from then to 43.2. The first computes its last
     token from 41.6 to 42.85, the second from 43.2 to 44.45: still before 40 + 5.25, when it would be computed."""
     served = both(TWO, 10, replace(HOST, read=Transfer(0.4), latency=0.0))
     assert loads(served) == [pytest.approx((40.0, 41.6, 3, 0, 16)), pytest.approx((41.6, 43.2, 4, 0, 16))]
     assert tokens_at(served) == pytest.approx({0: 5.0, 1: 15.0, 2: 31.0, 3: 42.85, 4: 44.45})
     tier = tier_of(served)
-    assert (tier.load_s, tier.wait_s, tier.reads.busy_s) == pytest.approx((1.6 + 3.2, 1.6, 3.2))
+    assert (tier.load_s, tier.wait_s, tier.reads.transfer_s) == pytest.approx((1.6 + 3.2, 1.6, 3.2))
 
 
 def test_a_busy_link_makes_the_second_compute() -> None:
-    """At 0.5 s a block the second load would end at 44, and its token come at 45.25, as without it: it is computed, from 40 to
+    """The wait for the link counts.
+
+    At 0.5 s a block the second load would end at 44, and its token come at 45.25, as without it: it is computed, from 40 to
     45.25; the first, whose blocks came at 42, goes on then."""
     served = both(TWO, 10, replace(HOST, read=Transfer(0.5), latency=0.0))
     assert loads(served) == [pytest.approx((40.0, 42.0, 3, 0, 16))]
@@ -139,7 +145,9 @@ def test_what_another_loads_is_waited_for() -> None:
 
 
 def test_a_store_that_replicas_share() -> None:
-    """Three replicas in turn. The first writes 4 blocks from 5 to 7 s, and they are there at 8. The second comes at 6 and
+    """Three replicas in turn find what others have written, once it is there.
+
+    The first writes 4 blocks from 5 to 7 s, and they are there at 8. The second comes at 6 and
     computes all, 5.25 s; the third, at 20, loads 4 blocks in 0.8 + 1 s and computes a token: 23.05. With a tier of its own it
     computes all: 25.25."""
     store = replace(HOST, read=Transfer(0.2), write=Transfer(0.5), latency=1.0, shared=True)
@@ -154,10 +162,13 @@ def test_a_store_that_replicas_share() -> None:
 
 
 def test_a_preempted_request_loads_what_it_has_lost() -> None:
-    """Five blocks, two prompts of 8 tokens and 8 tokens of output each. 5: both have a token and need a third block, one is free:
-    the second is preempted, its 2 blocks are in the host at 5.02 + 0.05. The first takes the fresh block, and at its 13th token
-    one of the second's. 12: it ends. The second needs 9 tokens: its first block is on the device, the second comes from the
-    host at 12.15, and one token is computed in 1.25 s, against 2.25 s for five."""
+    """Five blocks, two prompts of 8 tokens and 8 tokens of output each.
+
+    5: both have a token and need a third block, one is free: the second is preempted, its 2 blocks are in the host at 5.02 +
+    0.05. The first takes the fresh block, and at its 13th token one of the second's. 12: it ends. The second needs 9 tokens:
+    its first block is on the device, the second comes from the host at 12.15, and one token is computed in 1.25 s, against
+    2.25 s for five.
+    """
     served = both(ask((0, 8, None), (0, 8, None), output=8), 5)
     assert served.of("preempt", "loading", "load") == [
         ("preempt", 5.0, 1), ("loading", 12.0, 1), pytest.approx(("load", 12.0, 12.1, 1, 0, 4))
@@ -167,9 +178,10 @@ def test_a_preempted_request_loads_what_it_has_lost() -> None:
 
 
 def test_a_second_tier_has_what_the_first_has_dropped() -> None:
-    """The host holds 5 blocks: after the second prompt those of that, and none of the first; the disk has all. The third loads
-    three blocks at 0.2 s from the disk, which the host has from then on: the same prompt again, after all is evicted from the
-    device by another of 5 blocks, finds... what the host kept of it."""
+    """The tiers are looked at in turn.
+
+    The host holds 5 blocks: after the second prompt those of that, and none of the first; the disk has all. The third loads
+    three blocks at 0.2 s each from the disk, 0.05 s later, and they pass through the host, which has them then."""
     host, disk = replace(HOST, num_blocks=5), replace(HOST, name="disk", read=Transfer(0.2))
     served = serve("vllm-v1", EVICTED, TIMES, config(6), tiers=[host, disk])
     assert loads(served) == [pytest.approx((20.0, 20.6, 2, 1, 12))]
@@ -269,7 +281,9 @@ def test_common_blocks() -> None:
 
 @pytest.mark.parametrize("start", range(0, 120, 30))
 def test_prompt_tokens_are_cached_loaded_or_computed(start: int) -> None:
-    """Of requests that were never preempted: what the device and the tiers had, and what was computed, are the prompt; blocks
+    """Nothing is lost.
+
+    Of requests that were never preempted: what the device and the tiers had, and what was computed, are the prompt; blocks
     come back; what the link carried is what was loaded."""
     num_loads = 0
     for seed in range(start, start + 30):
