@@ -124,7 +124,9 @@ def test_a_run_as_plain_data() -> None:
 
 def test_candidates_do_not_share_the_times_of_their_steps() -> None:
     """Three kinds of hardware with the same slots, one after another: each has the TPOT of a simulation of its own."""
-    result = planned(rate=4, ttft="5 s", tpot="200 ms", hardware="h100-sxm,a100-sxm-80gb,l40s", simulate_top=3, max_num_seqs=64)
+    result = planned(
+        rate=4, ttft="5 s", tpot="200 ms", hardware="h100-sxm,a100-sxm-80gb,l40s", simulate_top=3, max_num_seqs=64, pp=1
+    )
     tpots = {}
     for one in result.candidates:
         assert one.simulated is not None
