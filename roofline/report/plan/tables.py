@@ -481,6 +481,9 @@ def capacity(best: Scaled) -> list[str]:
     """The rate up to which a candidate meets the objectives, and what fails beyond it; none of closed loops."""
     if best.breaks_at is None or best.headroom is None:
         return []
+    simulation = best.of.simulated
+    if simulation is not None and simulation.replicas is not None and simulation.replicas != simulation.planned_replicas:
+        return ["Its replicas hold by simulation at this rate; how much more they serve is not known."]
     spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
     more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
     if best.headroom >= _FACTOR:

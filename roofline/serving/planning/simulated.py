@@ -17,6 +17,7 @@ The idea of a search by simulation: Vidur, arXiv:2405.05465, section 6 (Vidur-Se
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,6 +52,7 @@ _FULL_LOAD = 20_000
 """Requests of offline work from which on the rest is at the rate of the latter half of so many."""
 _SEED, _SEEDS = 0, 3
 _TIMES = ("ttft", "tpot")
+_SERVERS = itertools.count()  # names of tables; the `id` of an object is used again when it has gone
 
 
 def simulate_first(query: Query, ranked: list[Ranked]) -> tuple[list[Ranked], dict[int, Simulated], dict[str, Any]]:
@@ -102,7 +104,7 @@ def _of_draft(query: Query, draft: CandidateDraft) -> tuple[Simulated, Candidate
         return Simulated(why="prefill and decode pools are not simulated", planned_replicas=planned), draft
     server = _Server(query, draft)
     try:
-        with shared_tables(f"plan {id(server)}"):
+        with shared_tables(f"plan {next(_SERVERS)}"):
             replicas = server.fewest(planned)
             last, result = server.run(replicas + query.spare)
     except RooflineError as error:

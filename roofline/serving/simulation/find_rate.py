@@ -7,6 +7,7 @@ search is over one curve; the rates of the seeds differ by chance, and give the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ _STEPS = 14  # doublings, or halvings, from the first rate
 _NEAR = 1.1  # ratio by which the rate of another seed is bracketed
 _DIGITS = 4  # of a rate that is tried, so that it can be given again
 _OBJECTIVES = ("ttft", "tpot")
+_SEARCHES = itertools.count()  # names of tables; the `id` of an object is used again when it has gone
 
 Simulate = Callable[..., Simulation]
 
@@ -102,7 +104,7 @@ def find_rate(simulate: Simulate, given: dict[str, Any]) -> Simulation:
         raise InputError(
             "--find-rate: a fleet that scales has no rate of its own, it has as many replicas as it may: give --replicas"
         )
-    with shared_tables(f"find-rate {id(search)}"):
+    with shared_tables(f"find-rate {next(_SEARCHES)}"):
         return search.run(None if first is None else _rate(first))
 
 

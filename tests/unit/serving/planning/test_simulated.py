@@ -120,3 +120,21 @@ def test_a_run_as_plain_data() -> None:
         "replicas": 2, "simulated_replicas": 2, "requests": 10, "holds": True, "saturated": False, "within_ttft": 0.9,
         "within_tpot": None, "finish_s": None,
     }  # fmt: skip
+
+
+def test_candidates_do_not_share_the_times_of_their_steps() -> None:
+    """Three kinds of hardware with the same slots, one after another: each has the TPOT of a simulation of its own."""
+    result = planned(
+        rate=4, ttft="5 s", tpot="200 ms", hardware="h100-sxm,a100-sxm-80gb,l40s", simulate_top=3, max_num_seqs=64, pp=1
+    )
+    tpots = {}
+    for one in result.candidates:
+        assert one.simulated is not None
+        tpots[one.hardware] = one.simulated.latency("tpot", 0.95)[0]
+        run = roofline.simulate(
+            "llama-3.1-8b", one.hardware, tp=1, dtype="bf16", rate=4, requests=one.simulated.requests, max_num_seqs=64, seed=0,
+            replicas=one.replicas, ttft="5 s", tpot="200 ms", **CHAT, max_model_len=one.pools[0].deployment["max_model_len"],
+            max_num_batched_tokens=one.pools[0].deployment["max_num_batched_tokens"],
+        )  # fmt: skip
+        assert tpots[one.hardware] == run.tpot_s.p95
+    assert len(set(tpots.values())) == 3
