@@ -164,8 +164,8 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         ("Utilization", f"{shares}, on average"),
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
-    shares = any(one.get("conversation") for one in result.workload["classes"])
-    if result.prefix_hit_rate is not None and shares and result.kv_offload is None:
+    in_common = any(one.get("conversation") for one in result.workload["classes"])
+    if result.prefix_hit_rate is not None and in_common and result.kv_offload is None:
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
     if result.kv_offload is not None:
