@@ -87,7 +87,7 @@ def test_conversations_gain_up_to_the_claim(model: str, tmp_path: Path) -> None:
 
 
 def test_disks_alone_are_slower_than_computing(model: str, tiers: str) -> None:
-    """The paper's 128 GB hold 48,828 tokens of LLaMA-65B, less than the conversations have, and from a disk 2K tokens take 1.07 s.
+    """The paper's 128 GB hold 48,828 tokens of LLaMA-65B, fewer than the conversations have; disks take 1.07 s for 2K tokens.
 
     So nothing is loaded from it: what makes disks useful in the paper is that they are read ahead, into host memory, for turns
     that are known to come. That is not simulated.

@@ -210,8 +210,8 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
     ]
     lines += fleet_lines(result)
-    shares = any(one.get("conversation") for one in result.workload["classes"])
-    if result.prefix_hit_rate is not None and shares and result.kv_offload is None:
+    in_common = any(one.get("conversation") for one in result.workload["classes"])
+    if result.prefix_hit_rate is not None and in_common and result.kv_offload is None:
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
     if result.kv_offload is not None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from roofline import files, formatting
-from roofline.errors import InputError
+from roofline.errors import InputError, UnitError
 from roofline.predict.options import read_quantity
 from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import HostCopyOptions
@@ -28,7 +28,7 @@ from roofline.specs.library import Input
 from roofline.specs.source import Assumption
 from roofline.specs.yaml_file import SectionErrors, read_yaml
 from roofline.text import clean
-from roofline.units import UnitError, parse_quantity
+from roofline.units import parse_quantity
 
 MAX_BLOCKS = 1 << 40
 """Blocks of a tier that never fills up."""
