@@ -168,12 +168,15 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
 
 
 def serve(
-    policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
-    preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
-    think: float = 0.0, watch: MakeWatch | None = None, admission: Callable[[], AdmissionControl] | None = None,
+    policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *,
+    replicas: int = 1, stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin",
+    clients: Sequence[float] = (), think: float = 0.0, watch: MakeWatch | None = None,
+    admission: Callable[[], AdmissionControl] | None = None,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too;
-    `admission` the control of each replica."""
+    """Serve requests; with `clients`, when those start, in a closed loop.
+
+    `watch` makes listeners to every event too, `admission` the control of each replica.
+    """
     scheduler = SCHEDULERS[policy] if isinstance(policy, str) else policy
     log = StepLog()
     served = Served([], log)

@@ -31,7 +31,17 @@ class Batch:
     """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; how
     many were shed; and `OF_CLASS` by the number of their class."""
 
-    __slots__ = ("cached_tokens", "classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "shed", "times")
+    __slots__ = (
+        "cached_tokens",
+        "classes",
+        "completed",
+        "good",
+        "output_tokens",
+        "preempted",
+        "prompt_tokens",
+        "shed",
+        "times",
+    )
 
     def __init__(self) -> None:
         self.times = {name: Histogram() for name in TIMES}

@@ -28,7 +28,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "longest_wait", "prefix_hit_rate", "shed_share", "starved", "warm_up")
+_LATER = (
+    "classes",
+    "confidence",
+    "fairness",
+    "find_rate",
+    "longest_wait",
+    "prefix_hit_rate",
+    "shed_share",
+    "starved",
+    "warm_up",
+)
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 

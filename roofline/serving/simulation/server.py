@@ -12,7 +12,7 @@ from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.queueing.replica import HOLD_STEPS
-from roofline.serving.simulation.admission import ADMISSION, Admission, parse_admission
+from roofline.serving.simulation.admission import ADMISSION, ADMIT_ALL, Admission, parse_admission
 from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
@@ -68,7 +68,7 @@ class ServerConfig:
     router: str
     stepwise: bool = False
     attention_dp_balance: bool = False
-    admission: Admission = Admission("all")
+    admission: Admission = ADMIT_ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,9 @@ class PolicyOptions:
                     "schedulers with another order, such as sjf, priority and fair"
                 )
             queue = Aged(queue, seconds)
-            notes.append(Assumption("max_wait", seconds, "given", "s from arrival, after which a request goes before all others"))
+            notes.append(
+                Assumption("max_wait", seconds, "given", "s from arrival, after which a request goes before all others")
+            )
         if self.preemption_candidate is not None:
             candidate = CANDIDATES[self.preemption_candidate]
             if policy.reserves_output:
@@ -133,7 +135,7 @@ class PolicyOptions:
             InputError: a wrong spelling, no objective that it needs, clients that would send again and again.
         """
         if self.admission is None:
-            return Admission("all")
+            return ADMIT_ALL
         admission = parse_admission(str(self.admission))
         if admission.needs_objective and not self.objective:
             raise InputError(f"--admission {admission.text}: within which TTFT? Give --ttft, or ttft of a class of the traffic")
@@ -142,7 +144,9 @@ class PolicyOptions:
                 f"--admission {admission.text}: clients that are turned away would send their next request at the same moment: "
                 "give them a pause, such as --workload closed:32:1s, or a rate"
             )
-        notes.append(Assumption("admission", admission.text, "given", ADMISSION[admission.text.partition(":")[0].strip()].about))
+        notes.append(
+            Assumption("admission", admission.text, "given", ADMISSION[admission.text.partition(":")[0].strip()].about)
+        )
         return admission
 
 
