@@ -25,7 +25,8 @@ def run(**options: Any) -> Any:
 def test_stall_free_batching() -> None:
     """Sarathi-Serve (Agrawal et al. 2024, arXiv:2403.02310, figure 1a): chunks within a small budget leave no stall.
 
-    Where prompts go first, or beside decodes and whole, decodes stall for a prompt. TTFT pays for it. Prompts and outputs are about as long as those of openchat_sharegpt4 (table 2: medians 1,730 and 415).
+    Where prompts go first, or beside decodes and whole, decodes stall for a prompt. TTFT pays for it.
+    Prompts and outputs are about as long as those of openchat_sharegpt4 (table 2: medians 1,730 and 415).
     """
     load = {"rate": 3, "input_len": "lognormal:2300:2000:8000", "output_len": "lognormal:450:200:1500", "requests": 400}
     runs = {name: run(scheduler=name, **load) for name in ("vllm-v0", "orca", "sarathi")}
@@ -43,7 +44,7 @@ def test_stall_free_batching() -> None:
 def test_iteration_level_scheduling() -> None:
     """Orca (Yu et al. 2022, OSDI, section 6.2): more throughput, and at the same latency several times more.
 
-    Requests have 32 to 512 prompt tokens and 1 to 128 output tokens; the baseline runs a batch until its last request has ended.
+    Requests have 32 to 512 prompt tokens and 1 to 128 output tokens; the baseline runs batches until their last request ends.
     """
     lengths = {"input_len": "uniform:32:512", "output_len": "uniform:1:128", "requests": 400, "max_num_seqs": 32}
     offline = {name: run(workload="at-once", scheduler=name, **lengths) for name in ("static", "orca")}
@@ -119,9 +120,9 @@ def test_shortest_first_and_what_errors_of_prediction_cost() -> None:
 
 
 def test_recomputation_and_swapping() -> None:
-    """PagedAttention (Kwon et al. 2023, arXiv:2309.06180, section 7.3): recomputation costs the same whatever the block, swapping does not.
+    """PagedAttention (Kwon et al. 2023, arXiv:2309.06180, section 7.3): recomputation costs the same in any block size.
 
-    It is dearer with small blocks; from 16 to 64 tokens per block both take about the same time end to end.
+    Swapping is dearer with small blocks; from 16 to 64 tokens per block both take about the same time end to end.
     """
     load = {"workload": "at-once", "requests": 150, "input_len": 200, "output_len": 300}
     costs: dict[str, list[float]] = {"recompute": [], "swap": []}

@@ -197,7 +197,7 @@ class _Counter:
         """Output tokens, without those of decode steps since requests that decode began, with a minus for the steps before."""
 
     def at(self, num_steps: int) -> float:
-        """Return the value after so many decode steps of the replica."""
+        """Return the value after a number of decode steps of the replica."""
         return self.base + OUTPUT_WEIGHT * (self.num_tokens + self.num_decoding * num_steps) / self.weight
 
     @property
