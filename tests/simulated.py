@@ -182,17 +182,17 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
 
 
 def serve(
-    policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *, replicas: int = 1, stepwise: bool = False,
-    preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (),
-    think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None, tiers: Sequence[TierConfig] = (),
-    always: bool = False, admission: Callable[[], AdmissionControl] | None = None,
+    policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *,
+    replicas: int = 1, stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin",
+    clients: Sequence[float] = (), think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None,
+    tiers: Sequence[TierConfig] = (), always: bool = False, admission: Callable[[], AdmissionControl] | None = None,
     lora: LoraConfig | None = None,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop. `watch` makes listeners to every event too;
-    `admission` the control of each replica.
+    """Serve requests; with `clients`, when those start, in a closed loop.
 
-    With a `fleet` its replicas serve; each life of one is a replica of its own in what is returned. `always`: what a tier has is
-    loaded, even where computing it would be faster.
+    `watch` makes listeners to every event too, `admission` the control of each replica. With a `fleet` its replicas serve; each
+    life of one is a replica of its own in what is returned. `always`: what a tier has is loaded, even where computing it would
+    be faster.
     """
     scheduler = SCHEDULERS[policy] if isinstance(policy, str) else policy
     log = StepLog()

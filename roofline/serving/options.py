@@ -230,8 +230,9 @@ class ServerOptions(TypedDict, total=False):
     admission: Annotated[
         Text,
         _text(
-            "Admission control: all, queue:N (at most N requests wait at a replica), token-bucket:RATE[:BURST] (prompt tokens/s "
-            "and prompt tokens, per class) or slo (drop requests that would miss --ttft). Later classes are dropped first.",
+            "Admission control: all, queue:N (at most N requests wait at a replica), token-bucket:RATE[:BURST] (prompt "
+            "tokens/s and prompt tokens, per class) or slo (drop requests that would miss --ttft). Later classes are dropped "
+            "first.",
             "SPEC",
             "all",
         ),

@@ -23,9 +23,9 @@ def run(**options: Any) -> Any:
 
 
 def test_stall_free_batching() -> None:
-    """Sarathi-Serve (Agrawal et al. 2024, arXiv:2403.02310, figure 1a): where prompts go first, or beside decodes and whole,
-    decodes stall for a prompt; chunks within a small budget leave no stall. TTFT pays for it.
+    """Sarathi-Serve (Agrawal et al. 2024, arXiv:2403.02310, figure 1a): chunks within a small budget leave no stall.
 
+    Where prompts go first, or beside decodes and whole, decodes stall for a prompt. TTFT pays for it.
     Prompts and outputs are about as long as those of openchat_sharegpt4 (table 2: medians 1,730 and 415).
     """
     load = {"rate": 3, "input_len": "lognormal:2300:2000:8000", "output_len": "lognormal:450:200:1500", "requests": 400}
@@ -42,8 +42,10 @@ def test_stall_free_batching() -> None:
 
 
 def test_iteration_level_scheduling() -> None:
-    """Orca (Yu et al. 2022, OSDI, section 6.2): requests of 32 to 512 prompt tokens and 1 to 128 output tokens. A batch that
-    runs until its last request has ended serves fewer, and at the same latency several times fewer."""
+    """Orca (Yu et al. 2022, OSDI, section 6.2): more throughput, and at the same latency several times more.
+
+    Requests have 32 to 512 prompt tokens and 1 to 128 output tokens; the baseline runs batches until their last request ends.
+    """
     lengths = {"input_len": "uniform:32:512", "output_len": "uniform:1:128", "requests": 400, "max_num_seqs": 32}
     offline = {name: run(workload="at-once", scheduler=name, **lengths) for name in ("static", "orca")}
     assert offline["orca"].throughput["requests_per_s"] > 1.4 * offline["static"].throughput["requests_per_s"]
@@ -87,8 +89,10 @@ def services(policy: str) -> tuple[list[float], float]:
 
 
 def test_the_bound_of_virtual_token_counters() -> None:
-    """VTC (Sheng et al. 2024, arXiv:2401.00588, theorem 4.4): between two clients that are backlogged the service differs by at
-    most 2 max(w_p L_input, w_q M), with M tokens in the largest batch. First come, first served has no bound."""
+    """VTC (Sheng et al. 2024, arXiv:2401.00588, theorem 4.4): the service of two backlogged clients differs by a bound.
+
+    At most 2 max(w_p L_input, w_q M), with M tokens in the largest batch. First come, first served has no bound.
+    """
     fair, bound = services("fair")
     assert len(fair) > 100
     assert max(fair) <= bound
@@ -98,9 +102,11 @@ def test_the_bound_of_virtual_token_counters() -> None:
 
 
 def test_shortest_first_and_what_errors_of_prediction_cost() -> None:
-    """Learning to rank (Fu et al. 2024, arXiv:2408.15792, section 5): a burst with heavy-tailed outputs. Shortest first has half
-    the mean latency or less; predictions that are off by half cost little, and the worse they are, the nearer they come to
-    first come, first served."""
+    """Learning to rank (Fu et al. 2024, arXiv:2408.15792, section 5): a burst with heavy-tailed outputs.
+
+    Shortest first has half the mean latency or less; predictions that are off by half cost little, and the worse they are, the
+    nearer they come to first come, first served.
+    """
     load = {
         "workload": "at-once", "input_len": "lognormal:100:50", "output_len": "lognormal:300:600:4000", "requests": 1000,
         "max_num_seqs": 32,
@@ -114,8 +120,10 @@ def test_shortest_first_and_what_errors_of_prediction_cost() -> None:
 
 
 def test_recomputation_and_swapping() -> None:
-    """vLLM (Kwon et al. 2023, arXiv:2309.06180, section 7.3): recomputation costs the same whatever the block; swapping is
-    dearer with small blocks; from 16 to 64 tokens per block both take about the same time end to end."""
+    """PagedAttention (Kwon et al. 2023, arXiv:2309.06180, section 7.3): recomputation costs the same in any block size.
+
+    Swapping is dearer with small blocks; from 16 to 64 tokens per block both take about the same time end to end.
+    """
     load = {"workload": "at-once", "requests": 150, "input_len": 200, "output_len": 300}
     costs: dict[str, list[float]] = {"recompute": [], "swap": []}
     for size in (8, 16, 32, 64):

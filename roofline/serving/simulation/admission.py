@@ -73,6 +73,9 @@ class Admission:
     needs_objective: bool = False
 
 
+ADMIT_ALL = Admission("all")
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionPolicy:
     """A way to admit requests, and how it is written: `name:arguments`.
@@ -188,7 +191,7 @@ class TTFTControl(AdmissionControl):
                     heappush(latest, (time, request.index, request))
 
     def next_change(self, scheduler: Scheduler) -> float:
-        """Return when the next waiting request is too late; before any time where one has to be judged that is not known yet."""
+        """Return when the next waiting request is too late; minus infinity where one has still to be judged."""
         if self._arrived:
             return -math.inf
         latest = self._latest
@@ -267,7 +270,7 @@ def parse_admission(text: str) -> Admission:
 
 def _read_all(text: str, arguments: Sequence[str]) -> Admission:
     () = arguments
-    return Admission(text)
+    return ADMIT_ALL
 
 
 def _read_queue(text: str, arguments: Sequence[str]) -> Admission:
@@ -279,7 +282,7 @@ def _read_queue(text: str, arguments: Sequence[str]) -> Admission:
 def _read_token_bucket(text: str, arguments: Sequence[str]) -> Admission:
     first, *rest = arguments
     rate = parse_rate(first, "prompt tokens")
-    (burst,) = [parse_count(one, "BURST", minimum=1) for one in rest] or [rate * BURST_SECONDS]
+    (burst,) = [float(parse_count(one, "BURST", minimum=1)) for one in rest] or [rate * BURST_SECONDS]
     return Admission(text, gate=lambda: TokenBuckets(rate, burst))
 
 

@@ -167,8 +167,8 @@ class Metrics:
         self.last = 0.0
         """When the last request ended."""
         self.longest_wait: dict[str, Any] | None = None
-        """Of the request with the longest time to first token: `request`, `class` (its number), `seconds`, and how many requests
-        that came later were `admitted_before` it, at least."""
+        """Of the request with the longest time to first token: `request`, `class` (its number), `seconds`, and how many that
+        came later were `admitted_before` it, at least."""
         self.longest_passed: dict[str, Any] | None = None
         """The same of those before which at least `STARVED_BY` later ones were admitted."""
         self.block_seconds = 0.0

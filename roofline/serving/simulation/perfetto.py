@@ -80,7 +80,7 @@ class Trace:
         self.name_track(pid, _STEPS, "engine steps")
         return watch
 
-    def refused(self, request: Request, what: str = "refused") -> None:
+    def refused(self, request: Request, what: str) -> None:
         """Add an event for a request that gets to no replica: it can never be served, or is shed at the gate."""
         if not self._refusing:
             self._refusing = pid = len(self._watches) + 1

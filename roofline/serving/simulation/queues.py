@@ -53,6 +53,16 @@ class RequestQueue(Protocol):
     def __len__(self) -> int: ...
 
 
+class ReorderingQueue(RequestQueue, Protocol):
+    """Requests that wait, in an order that changes by itself."""
+
+    def settle(self, now: float) -> None:
+        """Put the requests in order before the step at `now`, in seconds."""
+
+    def unchanged(self) -> tuple[float, int]:
+        """Return until when, in seconds, and for how many decode steps, the first request stays the first."""
+
+
 class FCFSQueue(deque[Request]):
     """First come, first served; preempted requests at the front."""
 
@@ -124,6 +134,7 @@ class OrderedQueue(ABC):
     def _insert(self, request: Request) -> None:
         """Put a request in order."""
 
+    @abstractmethod
     def _left(self, request: Request) -> None:
         """Note that a request is no longer there."""
 
@@ -186,7 +197,7 @@ class _Counter:
         """Output tokens, without those of decode steps since requests that decode began, with a minus for the steps before."""
 
     def at(self, num_steps: int) -> float:
-        """Return the value after so many decode steps of the replica."""
+        """Return the value after a number of decode steps of the replica."""
         return self.base + OUTPUT_WEIGHT * (self.num_tokens + self.num_decoding * num_steps) / self.weight
 
     @property
@@ -499,4 +510,4 @@ class Aged:
 def for_run(make: Callable[[], Any], weights: Sequence[float], seed: tuple[int, ...]) -> Callable[[], Any]:
     """Return what makes the queues of a run, whose classes have weights, with a seed."""
     of_run = getattr(make, "for_run", None)
-    return make if of_run is None else of_run(weights, seed)  # type: ignore[no-any-return]
+    return make if of_run is None else of_run(weights, seed)

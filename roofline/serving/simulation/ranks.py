@@ -168,11 +168,7 @@ class RankGroup:
         self._first_s = longest_s - self.tables.shared_excess(longest_tokens, tokens / len(self.ranks))
         self._slope_s = 0.0 if longest.scheduler.prefills else longest.slope_s
         self._set_ends(num_steps)
-        for rank in active:  # which planned by its own times, shorter than these
-            if rank.scheduler.settles and rank.scheduler.waiting:
-                until, _ = rank.scheduler.unchanged()
-                if until < self.ends:
-                    self._cut(until, ahead=False)
+        self._cut_at_changes()
 
     def complete(self) -> None:
         """Complete the planned steps on every rank."""
@@ -199,6 +195,14 @@ class RankGroup:
         if steps < self._num_steps:
             self._set_ends(steps)
         return seen
+
+    def _cut_at_changes(self) -> None:
+        """End the plan where the waiting requests of a rank change, which planned by its own times, shorter than these."""
+        for rank in self._active:
+            if rank.scheduler.settles and rank.scheduler.waiting:
+                until, _ = rank.scheduler.unchanged()
+                if until < self.ends:
+                    self._cut(until, ahead=False)
 
     def _admissions(self) -> int:
         """How many prompts each rank may start in the next step; 0: they are held."""

@@ -73,8 +73,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Numbers of requests. `refused`: they could never be served; `shed`: turned away or dropped by admission control; `cut`: of
-    those that completed, the ones in the warm-up, which nothing else counts."""
+    """Numbers of requests. `refused`: they could never be served; `shed`: turned away or dropped by admission control; `cut`:
+    of those that completed, the ones in the warm-up, which nothing else counts."""
 
     arrived: int = 0
     completed: int = 0

@@ -243,8 +243,7 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None, 
         if num_tokens <= always:
             if gate is not None and not gate.admits(request):
                 log.note_shed(request, time)
-                if trace is not None:
-                    trace.refused(request, "shed")
+                _trace_refused(trace, request, "shed")
                 return True
             if result.num_arrived - result.num_refused - log.num_ended - log.num_failed - log.num_shed > MAX_UNFINISHED:
                 raise InputError(
@@ -256,8 +255,7 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None, 
         if num_tokens > server.max_model_len:
             why = f"{num_tokens:,} tokens are more than the {server.max_model_len:,} of a sequence"
         result.num_refused += 1
-        if trace is not None:
-            trace.refused(request)
+        _trace_refused(trace, request, "refused")
         if len(result.refusals) < _MAX_REFUSALS:
             result.refusals.append(
                 {"request": request.index, "prompt": request.num_prompt_tokens, "answer": request.max_tokens, "why": why}
@@ -265,6 +263,11 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, trace: Trace | None, 
         return True
 
     return refuse
+
+
+def _trace_refused(trace: Trace | None, request: Request, what: str) -> None:
+    if trace is not None:
+        trace.refused(request, what)
 
 
 class StoppedError(BaseException):

@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roofline.errors import RooflineError
 from roofline.serving.simulation.decode_batch import DecodeBatch
@@ -19,7 +19,7 @@ from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
 from roofline.serving.simulation.kv_tiers import KVTiers, LoadPlan
 from roofline.serving.simulation.lora import AdapterSlots
 from roofline.serving.simulation.preemption import PreemptionPolicy
-from roofline.serving.simulation.queues import FCFSQueue, RequestQueue
+from roofline.serving.simulation.queues import FCFSQueue, ReorderingQueue, RequestQueue
 from roofline.serving.simulation.request import NEVER, Request
 from roofline.serving.simulation.speculation import SpeculativeBatch, SpeculativeKVCache
 from roofline.serving.simulation.step_log import StepLog
@@ -103,7 +103,7 @@ class Scheduler:
         "adapters", "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "index", "known_until", "kv_cache",
         "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now",
         "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_step_tokens", "num_swapped_tokens",
-        "policy", "preempted", "preemption", "prefilling", "prefills", "reorders", "running", "settles", "step_time", "swapped",
+        "policy", "preempted", "preemption", "prefilling", "prefills", "reordering", "running", "settles", "step_time", "swapped",
         "tiers", "waiting", "watch",
     )  # fmt: skip
 
@@ -130,9 +130,11 @@ class Scheduler:
         self.waiting = policy.queue()
         self.fifo = self.waiting.fifo and not (admission is not None and admission.cuts)
         """Whether a request that arrives while others wait changes nothing in what is planned."""
-        self.reorders = getattr(self.waiting, "reorders", False)
-        """Whether the order of waiting requests changes by itself."""
-        self.settles = self.reorders or (admission is not None and admission.judges)
+        self.reordering: ReorderingQueue | None = None
+        """The waiting requests, where their order changes by itself."""
+        if getattr(self.waiting, "reorders", False):
+            self.reordering = cast("ReorderingQueue", self.waiting)
+        self.settles = self.reordering is not None or (admission is not None and admission.judges)
         """Whether waiting requests are looked at before each step that is formed."""
         self.meter = getattr(self.waiting, "meter", None)
         """Counts the tokens that classes are served."""
@@ -226,8 +228,8 @@ class Scheduler:
     def settle(self, now: float) -> None:
         """Look at the waiting requests before the step at `now`, in seconds: put them in order, and shed some."""
         self.now = now
-        if self.reorders:
-            self.waiting.settle(now)
+        if self.reordering is not None:
+            self.reordering.settle(now)
         if self.admission is not None:
             self.admission.judge(self)
 
@@ -235,8 +237,8 @@ class Scheduler:
         """Return until when, in seconds, and for how many decode steps, nothing changes among the waiting requests that a step
         could be formed of."""
         until, num_steps = math.inf, _ENDLESS
-        if self.reorders and len(self.running) < self.max_num_seqs and not self.swapped:
-            until, num_steps = self.waiting.unchanged()
+        if self.reordering is not None and len(self.running) < self.max_num_seqs and not self.swapped:
+            until, num_steps = self.reordering.unchanged()
         if self.admission is not None:
             until = min(until, self.admission.next_change(self))
         return until, num_steps

@@ -18,7 +18,7 @@ from roofline.serving.queueing.rounds import RoundLengths
 from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
 from roofline.serving.simulation.failures import parse_failures
 from roofline.serving.simulation.fleet import FleetConfig
-from roofline.serving.simulation.admission import ADMISSION, Admission, parse_admission
+from roofline.serving.simulation.admission import ADMISSION, ADMIT_ALL, Admission, parse_admission
 from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
@@ -85,7 +85,7 @@ class ServerConfig:
     offload: OffloadConfig | None = None
     lora: LoraConfig | None = None
     speculation: Speculation | None = None
-    admission: Admission = Admission("all")
+    admission: Admission = ADMIT_ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class PolicyOptions:
             InputError: a wrong spelling, no objective that it needs, clients that would send again and again.
         """
         if self.admission is None:
-            return Admission("all")
+            return ADMIT_ALL
         admission = parse_admission(str(self.admission))
         if admission.needs_objective and not self.objective:
             raise InputError(f"--admission {admission.text}: within which TTFT? Give --ttft, or ttft of a class of the traffic")

@@ -205,8 +205,8 @@ def flat(row: Row) -> Row:
         interval = (row.get("confidence") or {}).get(name) or {}
         columns |= {f"{name}.{end}": interval.get(end) for end in ("low", "high")}
     for name in (
-        "saturated", "requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s", "completed", "refused", "shed", "preemptions",
-        "warm_up", "fairness", "devices", "cost_per_hour", "cost_per_million_tokens",
+        "saturated", "requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s", "completed", "refused", "shed",
+        "preemptions", "warm_up", "fairness", "devices", "cost_per_hour", "cost_per_million_tokens",
     ):  # fmt: skip
         columns[name] = row.get(name)
     for latency in LATENCIES:

@@ -62,7 +62,7 @@ def parse_weight(value: object) -> float:
         InputError: another value.
     """
     weight = number(value, "a number above 0, such as 2")
-    if not 1e-6 <= weight <= 1e6:  # noqa: PLR2004 - the message says so
+    if not 1e-6 <= weight <= 1e6:
         raise InputError(f"must be from 1e-6 to 1e6, not {str(value)[:60]!r}")
     return weight
 

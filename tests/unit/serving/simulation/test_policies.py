@@ -20,8 +20,8 @@ from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.queues import Aged, LeastServed, ShortestFirst
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.schedulers import FAIR, PRIORITY, SJF, VLLM_V1
 from roofline.serving.simulation.result import Simulation
+from roofline.serving.simulation.schedulers import FAIR, PRIORITY, SJF, VLLM_V1
 from roofline.serving.simulation.step_log import END, RUN, SHED
 
 SECOND = AffineStepTime(1.0)
@@ -56,8 +56,10 @@ def shed(served: Served) -> list[tuple[int, float]]:
 
 @both
 def test_the_shortest_is_next(stepwise: bool) -> None:
-    """A runs from 0 to 5; then C (2 s), D (3 s), B (4 s), whatever the order in which they came. Each has its first token 1 s
-    after its start."""
+    """A runs from 0 to 5; then C (2 s), D (3 s), B (4 s), whatever the order in which they came.
+
+    Each has its first token 1 s after its start.
+    """
     requests = sent((0, 4, 5), (0.1, 4, 4), (0.2, 4, 2), (0.3, 4, 3))
     assert order(serve("sjf", requests, SECOND, ONE_SLOT, stepwise=stepwise)) == [0, 2, 3, 1]
     assert first_tokens(requests) == [1, 11, 6, 8]
@@ -108,8 +110,10 @@ def test_a_request_that_waited_long_enough_goes_first(stepwise: bool) -> None:
 
 @both
 def test_ageing_ends_a_run_of_decode_steps(stepwise: bool) -> None:
-    """R has 4 of 10 blocks. X (first class, 7 blocks) is next and does not fit; Y (second class, 1 block) would. Y is 5 s old at
-    5.25 s: it is admitted in the step from 6 s, while R goes on until 20 s."""
+    """R has 4 of 10 blocks. X (first class, 7 blocks) is next and does not fit; Y (second class, 1 block) would.
+
+    Y is 5 s old at 5.25 s: it is admitted in the step from 6 s, while R goes on until 20 s.
+    """
     requests = sent((0, 16, 20, 0), (0.25, 4, 2, 1), (0.5, 28, 2, 0))
     config = EngineConfig(10, 4, 4, 64)
     policy = replace(PRIORITY, queue=Aged(PRIORITY.queue, 5.0))  # type: ignore[arg-type]
@@ -168,8 +172,10 @@ def test_weights_of_classes(stepwise: bool) -> None:
 
 
 def test_a_class_that_was_idle_has_saved_up_nothing() -> None:
-    """Class 1 comes at 4.5 s, when class 0 has had 20: it is lifted to 22 at 5 s and takes turns, instead of having both of its
-    requests served first."""
+    """Class 1 comes at 4.5 s, when class 0 has had 20: it is lifted to 22 at 5 s, and takes turns.
+
+    Without that both of its requests would be served before 3.
+    """
     requests = sent(*[(0.0, 4, 2, 0)] * 4, *[(4.5, 4, 2, 1)] * 2)
     assert order(serve("fair", requests, SECOND, ONE_SLOT)) == [0, 1, 2, 4, 3, 5]
 
@@ -188,8 +194,10 @@ def test_a_full_queue_sheds_what_comes(stepwise: bool) -> None:
 
 @both
 def test_a_full_queue_sheds_the_last_class_first(stepwise: bool) -> None:
-    """3 (class 0) takes the place of 2, the last of class 1 that came; 4 (class 1) has none to replace; 5 replaces 1; 6 (class
-    0) finds only class 0."""
+    """3 (class 0) takes the place of 2, the last of class 1 that came; 4 (class 1) has none to replace.
+
+    5 replaces 1; 6 (class 0) finds only class 0.
+    """
     classes = [1, 1, 1, 0, 1, 0, 0]
     requests = sent(*[(index / 10, 4, 3, one) for index, one in enumerate(classes)])
     served = serve("vllm-v1", requests, SECOND, ONE_SLOT, stepwise=stepwise, admission=lambda: QueueLimit(2, 2))
@@ -213,7 +221,7 @@ TEN = EngineConfig(100, 4, 8, 10)
 
 @both
 def test_what_would_miss_its_objective_is_shed_when_it_comes(stepwise: bool) -> None:
-    """Prompts take two steps, the objective is 5 s. At 1 s half of 0 is left: 1 would end at 1 + 3 s, 2 at 1 + 5 s: too late."""
+    """Prompts take two steps, the objective is 5 s. At 1 s half of 0 is left: 1 would end at 1 + 3 s, 2 at 1 + 5 s."""
     requests = sent(*[(index / 10, 20, 1) for index in range(5)])
     served = serve("vllm-v1", requests, SECOND, TEN, stepwise=stepwise, admission=lambda: TTFTControl([5.0]))
     assert shed(served) == [(2, 1.0), (3, 1.0), (4, 1.0)]
@@ -270,15 +278,17 @@ def test_the_cheapest_to_compute_again() -> None:
 
 
 def test_the_cheapest_to_copy() -> None:
-    """Copies take 1 s per token and way. A has more tokens than the host holds: it would be computed again, in 1 s and 0.1 s
-    per token, so that losing B costs more."""
+    """Copies take 1 s per token and way. A has more tokens than the host holds.
+
+    It would be computed again, in 1 s and 0.1 s per token, so that losing B costs more.
+    """
     host = PreemptionPolicy("swap", LinearCosts(0.1, 1.0), host_tokens=20)
     assert preempted("cheapest", sent((0.0, 24, 16), (0.1, 8, 30)), EngineConfig(12, 4, 8, 64), host) == 0
     assert preempted("cheapest", sent((0.0, 24, 16), (0.1, 8, 30)), EngineConfig(12, 4, 8, 64)) == 1
 
 
 def test_the_cheapest_frees_what_is_missing() -> None:
-    """X and Y (8 tokens) both need a third block, and none is free. T (1 block) is the cheapest, but one block is not enough."""
+    """X and Y (8 tokens) both need a third block, and none is free. T is the cheapest, but its one block is not enough."""
     assert preempted("cheapest", sent((0.0, 8, 9), (0.0, 8, 9), (0.0, 2, 9)), EngineConfig(5, 4, 8, 64)) == 1
 
 
@@ -380,8 +390,10 @@ def test_options_are_the_same_step_by_step(two_classes: str) -> None:
 
 
 def test_a_starved_request_is_named(two_classes: str) -> None:
-    """Under `priority` beyond saturation the second class waits for all of the first. Not so under first come, first served,
-    nor with ageing."""
+    """Under `priority` beyond saturation the second class waits for all of the first.
+
+    Not so under first come, first served, nor with ageing.
+    """
     result = classes(workload=two_classes, scheduler="priority")
     starved, longest = result.starved, result.longest_wait
     assert starved is not None
