@@ -49,8 +49,7 @@ class Request:
         session: int = -1,
     ) -> None:
         self.index = index
-        self.arrival_time = arrival_time
-        self.queued_time = arrival_time  # when it came to its replica: later, where it waited for one or is retried
+        self.arrival_time = arrival_time  # `queued_time` is when it came to its replica: later, where it waits for one
         self.seen_time = arrival_time  # when the step in which it arrived ended, as far as that was counted
         self.num_prompt_tokens = num_prompt_tokens
         self.max_tokens = max_tokens

@@ -103,8 +103,8 @@ class Scheduler:
         "adapters", "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "index", "known_until", "kv_cache",
         "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now",
         "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_step_tokens", "num_swapped_tokens",
-        "policy", "preempted", "preemption", "prefilling", "prefills", "reordering", "running", "settles", "step_time", "swapped",
-        "tiers", "waiting", "watch",
+        "passed", "policy", "preempted", "preemption", "prefilling", "prefills", "reordering", "running", "settles",
+        "step_time", "swapped", "tiers", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -141,8 +141,10 @@ class Scheduler:
         if self.meter is not None:
             self.meter.batch = self.batch
         self.adapters = adapters
+        self.passed: list[Request] = []
+        """Waiting requests that are passed over in the step that is formed, since their adapters have no slot."""
         if adapters is not None:
-            self.waiting.fifo = False  # a request is passed over while its adapter has no slot
+            self.fifo = False  # a request is passed over while its adapter has no slot
         self.running: dict[Request, None] = {}
         """In the order of admission."""
         self.prefilling: list[Request] = []
@@ -210,6 +212,8 @@ class Scheduler:
         if self.loading:
             self._end_loads()
         self.policy.schedule(self)
+        while self.passed:
+            self.waiting.appendleft(self.passed.pop())
 
     def _look_ahead(self) -> None:
         """The step after may be another where a request waits that was not known yet, or for what is not free yet."""
@@ -310,20 +314,16 @@ class Scheduler:
         """
         if self.swapped:
             return
-        passed: list[Request] = []
-        self._admit(token_budget, passed)
-        for request in reversed(passed):
-            self.waiting.appendleft(request)
-
-    def _admit(self, token_budget: int, passed: list[Request]) -> None:
         more = 0 if self.policy.chunked_prefill else self.num_microbatches - 1
         share = token_budget = token_budget // (more + 1)
         begun = bool(self.prefills)
         policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
         slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
+        if self.adapters is not None:
+            self._pass_over(self.adapters)
         while waiting and len(running) < slots:
-            request = waiting.first() if self.adapters is None else self._first_with_slot(self.adapters, passed)
-            if request is None or request.queued_time > self.known_until:
+            request = waiting.first()
+            if request.queued_time > self.known_until:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
@@ -350,17 +350,17 @@ class Scheduler:
                 begun = True
             token_budget -= num_new_tokens
 
-    def _first_with_slot(self, adapters: AdapterSlots, passed: list[Request]) -> Request | None:
-        """The next waiting request whose adapter has a slot, or can have one; those before it are passed over."""
+    def _pass_over(self, adapters: AdapterSlots) -> None:
+        """Pass over waiting requests up to the first whose adapter has a slot, or can have one."""
         waiting = self.waiting
         while waiting and adapters.passes_over(waiting.first()):
-            passed.append(waiting.popleft())
-        return waiting.first() if waiting else None
+            self.passed.append(waiting.popleft())
 
     def _begin_prompt(self, request: Request) -> None:
         """A running request begins to compute its prompt."""
         if self.adapters is not None:
             self.copy_s += self.adapters.acquire(request)
+            self._pass_over(self.adapters)
         self.prefilling.append(request)
         if self.watch:
             self.watch(("admit", self.now, request.index))
