@@ -45,7 +45,11 @@ def register(app: typer.Typer) -> None:
     )
     app.command(name="plan")(
         takes(
-            (*DEPLOYMENT, SPECULATION), first=PLAN.values(), without=without, changed=searched, figures=FIGURES,
+            (*DEPLOYMENT, SPECULATION),
+            first=PLAN.values(),
+            without=without,
+            changed=searched,
+            figures=FIGURES,
             formats=[".html"],
         )(plan)
     )

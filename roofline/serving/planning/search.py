@@ -256,9 +256,7 @@ def _option(
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
 
 
-def resolve_replica(
-    model: Model, hardware: Hardware, options: dict[str, Any]
-) -> tuple[ResolvedRequest, Speculation | None]:
+def resolve_replica(model: Model, hardware: Hardware, options: dict[str, Any]) -> tuple[ResolvedRequest, Speculation | None]:
     """Return a deployment with its speculative decoding; None where no tokens are drafted.
 
     Raises:

@@ -160,7 +160,9 @@ class BatchServer:
     @cached_property
     def tokens_per_step(self) -> float:
         """Mean tokens that a sequence gets per decode step."""
-        tokens = sum(d.share * float((d.decode_steps if d.decode_tokens is None else d.decode_tokens).mean()) for d in self.demands)
+        tokens = sum(
+            d.share * float((d.decode_steps if d.decode_tokens is None else d.decode_tokens).mean()) for d in self.demands
+        )
         return tokens / self.mean_steps if self.mean_steps else 1.0
 
     @cached_property

@@ -332,7 +332,9 @@ def _speculative(server: ServerConfig, runs: Sequence[Run]) -> dict[str, Any] | 
     speculation = server.speculation
     if speculation is None:
         return None
-    rounds, accepted = (sum(values) / len(runs) for values in zip(*((r.num_rounds, r.num_accepted_tokens) for r in runs), strict=True))
+    rounds, accepted = (
+        sum(values) / len(runs) for values in zip(*((r.num_rounds, r.num_accepted_tokens) for r in runs), strict=True)
+    )
     drafted = rounds * speculation.options.tokens
     return {
         "method": speculation.options.method, "draft": speculation.draft.name,

@@ -144,8 +144,8 @@ class Scheduler:
     __slots__ = (
         "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_admissions",
         "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_prompt_tokens",
-        "num_step_tokens", "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "waiting",
-        "watch",
+        "num_step_tokens", "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running",
+        "swapped", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(

@@ -322,8 +322,9 @@ class KVCacheBlocks(NamedTuple):
 def kv_cache_blocks(stage: StageMemory, usable_bytes: float, max_model_len: int) -> KVCacheBlocks:
     """The KV cache blocks that fit in some bytes of a device.
 
-    Where all layers cache all tokens, the block is the engine's; it holds the draft's tokens too. Else it has the bytes of the layers that cache all tokens, and
-    windows, chunks and states count as fixed blocks. Without a layer that caches all tokens, one block holds a sequence.
+    Where all layers cache all tokens, the block is the engine's; it holds the draft's tokens too. Else it has the bytes of the
+    layers that cache all tokens, and windows, chunks and states count as fixed blocks. Without a layer that caches all tokens,
+    one block holds a sequence.
 
     Args:
         stage: the device's pipeline stage.
@@ -334,7 +335,9 @@ def kv_cache_blocks(stage: StageMemory, usable_bytes: float, max_model_len: int)
     growing = [kind for kind in kinds if kind.window is kind.chunk is None]
     others = [kind for kind in kinds if kind not in growing]
     # a window or chunk, once it is full, on the way to a step of one token
-    fixed = sum(layout.state_bytes for layout in stage.layouts) + sum(kind.blocks(max_model_len, 1) * kind.block_bytes for kind in others)
+    fixed = sum(layout.state_bytes for layout in stage.layouts) + sum(
+        kind.blocks(max_model_len, 1) * kind.block_bytes for kind in others
+    )
     if not growing:  # a sequence takes the same, however long it is
         return KVCacheBlocks(int(usable_bytes // fixed) if fixed else 2**40, max_model_len, 0)
     size = growing[0].block * (growing[0].ratio or 1)

@@ -145,10 +145,10 @@ def test_all_drafts_are_accepted() -> None:
 def test_a_preempted_request_keeps_its_tokens() -> None:
     """Two tokens a round, slots for three. A and B: prompts of 4, 9 tokens; five blocks.
 
-    0: both prompts, 1 + 8/4 = 3 s. 3: 4 + 3 slots, two blocks each, 1 s. 4: 6 + 3 want a third block each, one is free: B goes,
-    with 3 tokens, and A takes it; 1 s. 5: A has 8 + 3 slots in its blocks; B is let in with 4 + 3 tokens in the two blocks that
-    are free: 1 + 7/4 s. 7.75: both want a block: B goes again, with 4 tokens. A's last round. 8.75: A ends; B computes 8 tokens:
-    3 s, its fifth token; two rounds of two.
+    0: both prompts, 1 + 8/4 = 3 s. 3: 4 + 3 slots, two blocks each, 1 s. 4: 6 + 3 want a third block each, one is free: B
+    goes, with 3 tokens, and A takes it; 1 s. 5: A has 8 + 3 slots in its blocks; B is let in with 4 + 3 tokens in the two
+    blocks that are free: 1 + 7/4 s. 7.75: both want a block: B goes again, with 4 tokens. A's last round. 8.75: A ends; B
+    computes 8 tokens: 3 s, its fifth token; two rounds of two.
     """
     served = both_ways([(0.0, 4, 9), (0.0, 4, 9)], speculative(5, 1, 1.0, 1))
     assert steps(served) == [
