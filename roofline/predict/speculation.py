@@ -233,7 +233,7 @@ class Speculation:
         return replace(self.request, deployment=deployment.model_copy(update={"conventions": conventions}))
 
     def comparison(self, batch: Expr) -> Sampling:
-        """Return the operator that compares the drafted tokens of `batch` sequences of the whole deployment with the model's."""
+        """Return the operator that compares drafted tokens with the model's, of `batch` sequences of the whole deployment."""
         request = self.request
         rows = ceil_div(batch, request.deployment.data_parallel_size) * self.options.tokens
         return Sampling(rows=rows, choices=request.model.vocab_size, dtypes=request.precision.dtypes("norm"))

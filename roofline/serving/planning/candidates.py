@@ -549,8 +549,8 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
     if (speculation := draft.pools[-1].sized.replica.speculation) is not None:
         options = speculation.options
         yield (
-            f"{options.tokens} tokens are drafted per round ({speculation.draft.name}), each accepted with the given probability "
-            f"of {options.acceptance:g}: {speculation.tokens:.3g} tokens per round"
+            f"{speculation.draft.name}: {options.tokens} tokens are drafted per round, each accepted with the given "
+            f"probability of {options.acceptance:g}, so that a round gives {speculation.tokens:.3g} tokens"
         )
     if len(draft.pools) == 2:
         link = cache_link(option.hardware)

@@ -55,7 +55,8 @@ class DecodeBatch:
     """Requests that decode."""
 
     __slots__ = (
-        "ends", "last_token_time", "num_cached_tokens", "num_sequences", "num_stalled", "num_steps", "stalled", "tokens_per_step",
+        "ends", "last_token_time", "num_cached_tokens", "num_sequences", "num_stalled", "num_steps", "stalled",
+        "tokens_per_step",
     )  # fmt: skip
 
     def __init__(self) -> None:

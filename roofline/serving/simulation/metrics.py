@@ -407,7 +407,7 @@ class Utilization:
         decodes = np.ceil(sequences[prompt] / self.tables.num_microbatches) * self.tables.num_step_tokens
         new, before = chunks.T
         past = before > 0
-        at_peak = {}
+        at_peak: dict[str, float] = {}
         for name in RESOURCES:
             grids = self._grids[name]
             total = float((_bilinear(grids["decode"], sequences[decode], context) * steps[decode]).sum())

@@ -441,7 +441,7 @@ class Replica:
         self._num_arrived, self._sum_arrived = 0, 0.0
         return max(waiting - arrived + since / took, 0.0) if took > 0 else waiting
 
-    def _log_recomputed(self, num_sequences: int, num_cached_tokens: int, seconds: float) -> None:
+    def _log_recomputed(self, num_sequences: int, num_cached_tokens: float, seconds: float) -> None:
         """Log which tokens of the step had been computed before, and what it takes longer than without them."""
         num_recomputed, others = 0, []
         for request, num_new_tokens in self.scheduler.prefills:

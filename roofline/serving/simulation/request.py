@@ -36,6 +36,13 @@ class Request:
         "session", "tokens_per_round",
     )  # fmt: skip
 
+    # While it decodes with speculative decoding (`SpeculativeBatch`), and not set without
+    first_step: int
+    """The first decode step of its replica; `cache_offset` has the tokens cached before it."""
+    tokens_per_round: float
+    num_round_tokens: int
+    """Tokens of all its rounds, with those beyond its last."""
+
     def __init__(  # noqa: PLR0917 - one is made per request
         self,
         index: int,
@@ -70,7 +77,6 @@ class Request:
         # While it decodes (`DecodeBatch`)
         self.cache_offset = 0  # cached tokens less the decode steps of its replica
         self.final_step = -1  # the decode step of its replica that ends it; -1: it does not decode
-        # NB: `first_step`, `num_round_tokens` and `tokens_per_round` are of speculative decoding alone (`speculation.py`)
         # While it does not decode (`KVCacheManager`)
         self.num_blocks = 0  # that it has
         self.node: Node | None = None  # the last node of the prefix cache that it uses

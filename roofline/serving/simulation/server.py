@@ -516,8 +516,9 @@ class KVCacheBlocks(NamedTuple):
 def kv_cache_blocks(stage: StageMemory, usable_bytes: float, max_model_len: int) -> KVCacheBlocks:
     """The KV cache blocks that fit in some bytes of a device.
 
-    Where all layers cache all tokens, the block is the engine's; it holds the draft's tokens too. Else it has the bytes of the layers that cache all tokens, and
-    windows, chunks and states count as fixed blocks. Without a layer that caches all tokens, one block holds a sequence.
+    Where all layers cache all tokens, the block is the engine's; it holds the draft's tokens too. Else it has the bytes of the
+    layers that cache all tokens, and windows, chunks and states count as fixed blocks. Without a layer that caches all tokens,
+    one block holds a sequence.
 
     Args:
         stage: the device's pipeline stage.

@@ -94,34 +94,34 @@ class SpeculativeKVCache(KVCacheManager):
         preallocates: whether a request has all blocks of its last step from the first.
     """
 
-    __slots__ = ("_purge_at",)
+    __slots__ = ("_needed", "_purge_at")
 
     def __init__(
         self, config: EngineConfig, speculation: SpeculativeRounds, watermark: float = 0.0, *, preallocates: bool = False
     ) -> None:
         super().__init__(config, watermark, preallocates=preallocates)
         self.period = 1 << 62  # none: every step stands for itself
-        self.growth = Counter()
+        self.growth = self._needed = Counter[int]()
         self.max_tokens_per_step = speculation.num_step_tokens
         self.num_slots = speculation.num_step_tokens + speculation.num_lookahead_tokens
         self._purge_at = _PURGE
 
     def start_growth(self, request: Request, *, resumed: bool = False) -> None:
         """Note the steps at which a request that decodes from now on needs blocks; `resumed`: it has those of the first."""
-        growth, first_step = self.growth, request.first_step
+        needed, first_step = self._needed, request.first_step
         for num_rounds, num_blocks in self._needs(request, 1 if resumed else 0):
-            growth[first_step + num_rounds] += num_blocks
-        if len(growth) > self._purge_at:
-            for step in [step for step, num_blocks in growth.items() if step < first_step or not num_blocks]:
-                del growth[step]  # type: ignore[arg-type]
-            self._purge_at = 2 * len(growth) + _PURGE
+            needed[first_step + num_rounds] += num_blocks
+        if len(needed) > self._purge_at:  # steps that are over
+            for step in [step for step, num_blocks in needed.items() if step < first_step or not num_blocks]:
+                del needed[step]
+            self._purge_at = 2 * len(needed) + _PURGE
 
     def stop_growth(self, request: Request, num_steps: int, *, allocated: bool) -> int:
         """Forget what a request would have needed after `num_steps` decode steps of the replica; returns its blocks."""
-        growth, first_step = self.growth, request.first_step
+        needed, first_step = self._needed, request.first_step
         if request.final_step > num_steps:  # it is preempted
             for num_rounds, num_blocks in self._needs(request, num_steps - first_step):
-                growth[first_step + num_rounds] -= num_blocks
+                needed[first_step + num_rounds] -= num_blocks
         return self.blocks_held(request, num_steps, allocated=allocated)
 
     def blocks_held(self, request: Request, num_steps: int, *, allocated: bool) -> int:
@@ -158,15 +158,15 @@ class SpeculativeKVCache(KVCacheManager):
         """Return the number of blocks that `num_steps` decode steps take, from decode step `step` on."""
         if self.preallocates:
             return 0
-        growth = self.growth
-        return sum([growth[at] for at in range(step, step + num_steps)])
+        needed = self._needed
+        return sum([needed[at] for at in range(step, step + num_steps)])
 
     def steps_until_short(self, step: int, num_steps: int, num_sequences: int) -> int:
         """Return the number of decode steps, at most `num_steps`, that the free blocks last for, from decode step `step` on,
         whose blocks are allocated already."""
-        growth, free = self.growth, self.num_free_blocks
+        needed, free = self._needed, self.num_free_blocks
         steps = 1
-        while steps < num_steps and (short := growth[step + steps]) <= free:
+        while steps < num_steps and (short := needed[step + steps]) <= free:
             free -= short
             steps += 1
         return steps

@@ -103,8 +103,8 @@ class StepCosts:
         return {name: [self._parts(stage, step, name) for stage in self.stages] for name in RESOURCES}
 
     def totals(self, step: Step, quantity: Basis | Resource) -> list[Array]:
-        """Return the seconds of a step in each pipeline stage, without what the engine adds: by a basis, or for which a resource
-        would work at its peak."""
+        """Return the seconds of a step in each pipeline stage, without what the engine adds: by a basis, or for which a
+        resource would work at its peak."""
         return [self._parts(stage, step, quantity).total for stage in self.stages]
 
     def _graph(self, stage: Stage, step: Step) -> Graph:

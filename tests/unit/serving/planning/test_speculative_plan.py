@@ -86,7 +86,7 @@ def test_candidates_say_what_is_drafted() -> None:
     assert config == {"method": "draft_model", "num_speculative_tokens": 4, "model": "meta-llama/Llama-3.2-1B-Instruct"}
     assert [name.split("@")[0] for name in pool.engine_flags] == ["vllm"]
     assert pool.deployment["speculative"]["acceptance"] == 0.7
-    assert any("2.77 tokens per round" in note for note in best.notes)
+    assert any("a round gives 2.77 tokens" in note for note in best.notes)
     assert result.inputs["draft"]["name"] == "llama-3.2-1b"
     assert "speculative" not in without.candidates[0].pools[0].deployment
 
