@@ -260,10 +260,10 @@ def _offload_line(offload: Mapping[str, Any]) -> str:
     sources = offload["prompt_tokens"]
     names = {"device": "in the device's cache", "computed": "computed"}
     shares = ", ".join(
-        f"{percent(share, digits=3)} {names.get(name, f'loaded from {name}')}" for name, share in sources.items()
+        f"{percent(share, 1)} {names.get(name, f'loaded from {name}')}" for name, share in sources.items()
     )
     links = [
-        f"link of {tier['name']} {percent(tier['read_utilisation'], digits=2)} busy"
+        f"link of {tier['name']} {percent(tier['read_utilisation'], 1)} busy"
         + (f", mean load {seconds(tier['mean_load_s'])}" if tier["loads"] else "")
         for tier in offload["tiers"]
     ]
@@ -290,10 +290,10 @@ def offload_table(result: Simulation) -> Table | None:
     rows = tuple(
         (
             tier["name"] + (" (shared)" if tier["shared"] else ""), f"{tier['capacity_tokens']:,}",
-            percent(tier["hit_rate"], digits=3), f"{tier['loads']:,.0f}",
+            percent(tier["hit_rate"], 1), f"{tier['loads']:,.0f}",
             quantity(tier["loaded_bytes"], "B", 3), quantity(tier["stored_bytes"], "B", 3),
             seconds(tier["mean_load_s"]), seconds(tier["mean_wait_s"]),
-            percent(tier["read_utilisation"], digits=2), percent(tier["write_utilisation"], digits=2),
+            percent(tier["read_utilisation"], 1), percent(tier["write_utilisation"], 1),
         )
         for tier in offload["tiers"]
     )  # fmt: skip

@@ -100,12 +100,11 @@ def common_blocks(one: Content, other: Content, block_size: int, limit: int) -> 
 
 
 class _Write(NamedTuple):
-    """Blocks `begin` to `until` of a content, which are there from a time on, in seconds."""
+    """Blocks of a content from `begin` on, which are there from a time on, in seconds."""
 
     time: float
     content: Content
     begin: int
-    until: int
 
 
 class Tier:
@@ -117,8 +116,8 @@ class Tier:
     """
 
     __slots__ = (
-        "_cache", "_max_queue", "_writes", "config", "load_s", "num_blocks_loaded", "num_blocks_stored", "num_loads", "reads",
-        "wait_s", "writes",
+        "_cache", "_late", "_max_queue", "_writes", "config", "load_s", "num_blocks_loaded", "num_blocks_stored",
+        "num_loads", "reads", "wait_s", "writes",
     )  # fmt: skip
 
     def __init__(self, config: TierConfig, block_size: int) -> None:
@@ -127,6 +126,8 @@ class Tier:
         self._max_queue = 1 << 14
         self._writes: deque[_Write] = deque()
         """In the order in which they end."""
+        self._late: dict[int, deque[_Write]] = {}
+        """The same by the text of their first block."""
         self.reads, self.writes = Link(), Link()
         self.num_loads = self.num_blocks_loaded = self.num_blocks_stored = 0
         self.load_s = self.wait_s = 0.0
@@ -135,15 +136,31 @@ class Tier:
     def match(self, content: Content, limit: int, time: float) -> int:
         """Return how many of the first `limit` blocks of a content are there at `time`, in seconds, which never goes back."""
         num_blocks, _ = self._cache.match(content, limit)
-        writes = self._writes
-        while writes and writes[0].time <= time:
-            writes.popleft()
-        for write in writes:
-            if write.begin < num_blocks:
-                common = common_blocks(write.content, content, self._cache.block_size, num_blocks)
-                if common > write.begin:
+        self._end_writes(time)
+        size, late = self._cache.block_size, self._late
+        for text, end in content if late else ():
+            for write in late.get(text, ()):
+                if write.begin < num_blocks and common_blocks(write.content, content, size, num_blocks) > write.begin:
                     num_blocks = write.begin
+            if end // size >= num_blocks:
+                break
         return num_blocks
+
+    def _begin_write(self, write: _Write) -> None:
+        self._writes.append(write)
+        size = self._cache.block_size
+        text = next(text for text, end in write.content if end // size > write.begin)
+        self._late.setdefault(text, deque()).append(write)
+
+    def _end_writes(self, time: float) -> None:
+        """Forget the writes that have ended at `time`, in seconds."""
+        writes, late, size = self._writes, self._late, self._cache.block_size
+        while writes and writes[0].time <= time:
+            write = writes.popleft()
+            text = next(text for text, end in write.content if end // size > write.begin)
+            late[text].popleft()
+            if not late[text]:
+                del late[text]
 
     def store(self, content: Content, num_blocks: int, time: float, *, transferred: bool = False) -> None:
         """Write those of the first `num_blocks` blocks of a content that are missing, and count all as used at `time`.
@@ -161,8 +178,9 @@ class Tier:
         if num_new:
             cache.settle(cache.num_queued - num_new)
             if not transferred:
+                self._end_writes(time)
                 self.writes.reserve(time, config.write.seconds(num_new))
-                self._writes.append(_Write(self.writes.free_at + config.latency, content, matched, matched + num_new))
+                self._begin_write(_Write(self.writes.free_at + config.latency, content, matched))
                 self.num_blocks_stored += num_new
         cache.release(content, node, matched + num_new, matched + num_new)
         if cache.queue_length > self._max_queue:
