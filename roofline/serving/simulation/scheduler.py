@@ -19,7 +19,7 @@ from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
 from roofline.serving.simulation.kv_tiers import KVTiers, LoadPlan
 from roofline.serving.simulation.lora import AdapterSlots
 from roofline.serving.simulation.preemption import PreemptionPolicy
-from roofline.serving.simulation.queues import FCFSQueue, ReorderingQueue, RequestQueue
+from roofline.serving.simulation.queues import FCFSQueue, PriorityQueue, ReorderingQueue, RequestQueue
 from roofline.serving.simulation.request import NEVER, Request
 from roofline.serving.simulation.speculation import SpeculativeBatch, SpeculativeKVCache
 from roofline.serving.simulation.step_log import StepLog
@@ -27,6 +27,8 @@ from roofline.serving.simulation.step_time import StepTime
 
 if TYPE_CHECKING:
     from roofline.serving.simulation.admission import AdmissionControl
+
+__all__ = ["NoProgressError", "PriorityQueue", "RequestQueue", "Scheduler", "SchedulingPolicy", "Watch"]
 
 Watch = Callable[[tuple[Any, ...]], None]
 """Receives the events of a replica, as (what, time, ...)."""

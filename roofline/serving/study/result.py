@@ -111,7 +111,7 @@ def _row(run: Row) -> Row:
         "goodput": run["goodput"], "within_slo": run["within_slo"], "confidence": run["confidence"],
         "saturated": run["saturated"], **run["throughput"],
         "completed": run["requests"]["completed"], "refused": run["requests"]["refused"],
-        "shed": run["requests"]["shed"], "shed_share": run["shed_share"],
+        "shed": run["requests"].get("shed", 0),  # NB: not in runs of earlier versions
         "preemptions": run["requests"]["preemptions"], "warm_up": run["warm_up"]["requests"],
         **{name: run[name] for name in LATENCIES},
         "utilisation": run["utilisation"], "classes": run["classes"], "fairness": run["fairness"],

@@ -436,6 +436,14 @@ def test_find_rate_and_replications_take_them() -> None:
     assert several.requests.arrived == 600 == several.requests.completed + several.requests.shed
 
 
+def test_a_study_compares_them() -> None:
+    """Policies with their own admission: what they shed is in the table."""
+    options = {"model": "llama-3.1-8b", "hardware": "a100-sxm-80gb", "ttft": "1 s", **LOAD, "requests": 300}
+    policies = {"all": {"admission": "all"}, "shortest": {"scheduler": "sjf", "max-wait": "5 s", "admission": "queue:5"}}
+    result = roofline.study({"options": options, "policies": policies, "rates": [30], "seeds": 1})
+    assert [row["shed"] > 0 for row in result.table] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
