@@ -318,16 +318,20 @@ class Scheduler:
             waiting.popleft()
             cache.admit(request, num_blocks, num_new_tokens)
             running[request] = None
-            if self.adapters is not None:
-                self.copy_s += self.adapters.acquire(request)
-                self._pass_over(self.adapters)
             self.prefilling.append(request)
             if num_new_tokens:
                 self.prefills.append((request, num_new_tokens))
                 begun = True
-            if self.watch:
-                self.watch(("admit", self.now, request.index))
+            self._note_admitted(request)
             token_budget -= num_new_tokens
+
+    def _note_admitted(self, request: Request) -> None:
+        """Load the adapter of a request that begins to run, and tell who watches."""
+        if self.adapters is not None:
+            self.copy_s += self.adapters.acquire(request)
+            self._pass_over(self.adapters)
+        if self.watch:
+            self.watch(("admit", self.now, request.index))
 
     def _pass_over(self, adapters: AdapterSlots) -> None:
         """Pass over waiting requests up to the first whose adapter has a slot, or can have one."""
