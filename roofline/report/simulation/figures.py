@@ -103,7 +103,7 @@ def _replicas(result: Simulation) -> Figure | None:
     count = max(_few(result, _LEVELS), _merging(sum(series["arrived_per_s"]) * series["interval_s"], len(series["replicas"])))
     lines = {"held": _means(series["replicas"], count), "serving": _means(series["serving"], count)}
     arrived = _means(series["arrived_per_s"], count)
-    note = "Held: from when it is asked for until it is gone."
+    note = "Held: from when it is requested until it is gone."
     if (busiest := max(arrived)) > 0:
         lines["load"] = [rate / busiest * max(lines["held"]) for rate in arrived]
         note += f" Load: arrivals of requests that completed; its highest point is {busiest:.3g} requests/s."

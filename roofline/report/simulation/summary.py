@@ -232,9 +232,9 @@ def fleet_lines(result: Simulation) -> list[tuple[str, str]]:
     fleet, lines = result.fleet, []
     if (lora := result.lora) is not None:
         size = f"{plural(lora['adapters'], 'adapter')} of rank {lora['rank']}, {quantity(lora['adapter_bytes'], 'B')} each"
-        found = f"{percent(lora['hit_rate'])} of the requests found theirs in one of {plural(lora['max_loras'], 'slot')}"
+        hits = f"{percent(lora['hit_rate'])} of the requests found theirs in one of {plural(lora['max_loras'], 'slot')}"
         loads = f"{plural(lora['loaded'], 'load')} took {about(lora['loading_s'])}, {number(lora['fetched'])} of them from disk"
-        lines.append(("Adapters", f"{size}; {found}; {loads}"))
+        lines.append(("Adapters", f"{size}; {hits}; {loads}"))
     if fleet is None:
         return lines
     if (scale := fleet["autoscale"]) is not None:

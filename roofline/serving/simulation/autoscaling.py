@@ -91,7 +91,7 @@ class AutoscaleConfig:
         target: of the policy's metric, per replica.
         interval: seconds between evaluations.
         scale_down_window: seconds; see `ScalingPolicy`.
-        start_up: seconds from asking for a replica until it serves.
+        start_up: seconds from the request for a replica until it serves.
         source: file that they were read from.
     """
 
@@ -292,7 +292,7 @@ def parse_autoscale(value: object, request: ResolvedRequest, notes: list[Assumpt
 
 
 def start_up(request: ResolvedRequest, given: dict[str, Any], notes: list[Assumption]) -> float:
-    """Return the seconds from asking for a replica until it serves: as given, or those to load its weights, all devices'
+    """Return the seconds from the request for a replica until it serves: as given, or those to load its weights, all devices'
     together at one rate, and to start its engine.
 
     Args:

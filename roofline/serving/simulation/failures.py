@@ -1,4 +1,4 @@
-"""Replicas that fail: when, for how long, and what becomes of their requests."""
+"""Replicas that fail: when, for how long, and how their requests are retried."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class FailureConfig:
         }  # fmt: skip
 
     def lifetimes(self, seed: Sequence[int], replica: int) -> Iterator[float]:
-        """Yield for how many seconds a replica serves until it fails, again and again; empty without `mtbf`."""
+        """Yield the seconds for which the replica serves until it fails, again and again; empty without `mtbf`."""
         if self.mtbf is not None:
             rng = random.Random(f"failures {[*seed]} {replica}")  # noqa: S311 - no secret; the same seed fails the same
             while True:

@@ -48,11 +48,11 @@ class Member:
 
     Args:
         index: its number.
-        asked: when it was asked for.
+        requested: when it was requested.
     """
 
     index: int
-    asked: float
+    requested: float
     state: State = "starting"
     replica: AnyReplica | None = None
     served: list[tuple[float, float]] = field(default_factory=list)
@@ -83,7 +83,7 @@ class FleetRecord:
     scaled: list[tuple[float, int]] = field(default_factory=list)
     """When replicas were added (above 0) or removed (below 0), and how many."""
     held: list[tuple[float, float]] = field(default_factory=list)
-    """Begin and end of the time of each replica, from when it was asked for until it was gone."""
+    """Begin and end of the time of each replica, from when it was requested until it was gone."""
     served: list[tuple[float, float]] = field(default_factory=list)
     repaired: list[tuple[float, float]] = field(default_factory=list)
     queued: list[tuple[float, float]] = field(default_factory=list)
@@ -381,7 +381,7 @@ class Fleet:
     def _stop(self, member: Member, time: float) -> None:
         member.state, member.replica = "stopped", None
         self._members.remove(member)
-        self.record.held.append((member.asked, time))
+        self.record.held.append((member.requested, time))
         self.record.served.extend(member.served)
 
 
@@ -390,7 +390,7 @@ def _ends(replica: AnyReplica) -> float:
 
 
 def _last_begun(member: Member) -> tuple[bool, float, int]:
-    return member.state == "serving", -member.since if member.state == "serving" else -member.asked, -member.index
+    return member.state == "serving", -member.since if member.state == "serving" else -member.requested, -member.index
 
 
 class Arrivals:

@@ -92,7 +92,7 @@ class LoraConfig:
         return self.max_loras * self.device_bytes
 
     def step_seconds(self, num_tokens: int, num_adapters: int) -> float:
-        """Return by how many seconds a step is longer: the bounds of the products with A and with B, one after another.
+        """Return the seconds by which the step is longer: the bounds of the products with A and with B, one after another.
 
         Args:
             num_tokens: tokens in the step whose request has an adapter.
@@ -136,7 +136,7 @@ class LoraRecord:
     that had to be read from disk first; seconds for which steps waited."""
 
     num_admitted: int = 0
-    num_found: int = 0
+    num_hits: int = 0
     num_loaded: int = 0
     num_fetched: int = 0
     seconds: float = 0.0
@@ -145,7 +145,7 @@ class LoraRecord:
         """Return them by name."""
         return {
             "loaded": float(self.num_loaded), "fetched": float(self.num_fetched), "loading_s": self.seconds,
-            "hit_rate": self.num_found / self.num_admitted if self.num_admitted else None,
+            "hit_rate": self.num_hits / self.num_admitted if self.num_admitted else None,
         }  # fmt: skip
 
 
@@ -182,7 +182,7 @@ class AdapterSlots:
         record, config = self.record, self.config
         record.num_admitted += 1
         if adapter in self.device:
-            record.num_found += 1
+            record.num_hits += 1
             self._touch(adapter)
             return 0.0
         seconds = config.load_s

@@ -36,6 +36,8 @@ class Request:
         "session", "tokens_per_round",
     )  # fmt: skip
 
+    queued_time: float
+    """When it came to its replica, in seconds."""
     # While it decodes with speculative decoding (`SpeculativeBatch`), and not set without
     first_step: int
     """The first decode step of its replica; `cache_offset` has the tokens cached before it."""

@@ -359,7 +359,7 @@ class Scheduler:
             self.passed.append(waiting.popleft())
 
     def _begin_prompt(self, request: Request) -> None:
-        """A running request begins to compute its prompt."""
+        """A running request begins to compute its prompt: load its adapter, and tell who watches."""
         if self.adapters is not None:
             self.copy_s += self.adapters.acquire(request)
             self._pass_over(self.adapters)

@@ -51,7 +51,7 @@ def test_a_request_without_a_slot_is_passed_over() -> None:
     served = both([(0.0, 3, 0), (0.0, 3, 1), (0.0, 3, 0)], adapters(2, 1, on_host=1, load=0.5, fetch=0.25))
     assert times(served) == {0: (1.75, 3.75), 2: (1.75, 3.75), 1: (5.5, 7.5)}
     record = served.lora
-    assert (record.num_admitted, record.num_found, record.num_loaded, record.num_fetched) == (3, 1, 2, 2)
+    assert (record.num_admitted, record.num_hits, record.num_loaded, record.num_fetched) == (3, 1, 2, 2)
     assert record.seconds == 1.5
 
 
