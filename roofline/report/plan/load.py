@@ -155,7 +155,7 @@ def _simulated(read: _Reader, entry: object) -> Simulated | None:
         mean, at, low, high = (read.number(one, key, optional=True) for key in ("mean", "pP", "low", "high"))
         times[name] = Times(mean=mean, at=at, low=low, high=high)
     return Simulated(
-        verdict={True: "holds", False: "misses"}.get(entry.get("holds"), "not simulated"),
+        verdict="not simulated" if entry.get("holds") is None else "holds" if entry["holds"] else "misses",
         why=str(entry.get("why") or ""),
         replicas=read.whole(entry, "replicas", optional=True),
         planned_replicas=read.whole(entry, "planned_replicas"),

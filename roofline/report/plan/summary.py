@@ -159,8 +159,8 @@ def _times(result: Plan, best: Candidate) -> list[tuple[str, str]]:
         seen = "" if best.simulated is None or best.simulated.finish_s is None else (
             f"; simulated {formatting.duration(best.simulated.finish_s)}"
         )  # fmt: skip
-        limit = formatting.duration(result.traffic["batch"]["deadline_s"])
-        lines.append(("Finish", f"{formatting.duration(finish.mean)}{between}, deadline {limit}{seen}"))
+        deadline = formatting.duration(result.traffic["batch"]["deadline_s"])
+        lines.append(("Finish", f"{formatting.duration(finish.mean)}{between}, deadline {deadline}{seen}"))
     for name, stats in (("TTFT", best.performance.ttft), ("TPOT", best.performance.tpot)):
         if stats.mean is None or (best.finish_s is not None and name == "TTFT"):
             continue

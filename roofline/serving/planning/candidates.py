@@ -439,13 +439,16 @@ def _finish(query: Query, draft: CandidateDraft, batch: BatchPerformance) -> Fin
     """When offline work is done, and what it costs until then."""
     price = query.prices.of(draft.option.hardware)
     hours = draft.devices * batch.finish_s / 3600
-    times = (batch.finish_s, batch.low_s, batch.high_s, batch.bound_s)
+    finish = Finish(batch.finish_s, batch.low_s, batch.high_s, batch.bound_s)
     if price is None:
-        return Finish(*times)
-    costs = [each * hours for each in (price.value, price.low, price.high)]
+        return finish
     work = query.batch
     assert work is not None  # noqa: S101 - drafts with a finish time are of batch work
-    return Finish(*times, *costs, costs[0] / (work.requests * query.load.mean_output) * 1e6)
+    cost = price.value * hours
+    return replace(
+        finish, cost=cost, cost_low=price.low * hours, cost_high=price.high * hours,
+        per_million_output=cost / (work.requests * query.load.mean_output) * 1e6,
+    )  # fmt: skip
 
 
 def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
