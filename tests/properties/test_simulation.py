@@ -48,6 +48,13 @@ def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
         assert [replica.batch.num_steps for replica in runs.replicas] == [replica.batch.num_steps for replica in steps.replicas]
 
 
+@pytest.mark.parametrize("seed", [1909, 2651])
+def test_a_router_sees_what_is_cached_in_the_midst_of_a_run(seed: int) -> None:
+    """Worlds in which the prefix-aware router looks at caches while steps that have begun have taken, or freed, blocks."""
+    one = world(seed)
+    assert not apart(one.run(False), one.run(True))
+
+
 @pytest.mark.parametrize("start", same_calls(range(0, 300, 100)))
 def test_runs_of_steps_with_kv_cache_tiers(start: int) -> None:
     """300 worlds with one tier or two: loads begin and end at the same times too, and some are of preempted requests."""

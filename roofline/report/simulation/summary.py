@@ -259,9 +259,7 @@ def _offload_line(offload: Mapping[str, Any]) -> str:
     """Text: where prompt tokens came from, and how busy the links of the tiers were."""
     sources = offload["prompt_tokens"]
     names = {"device": "in the device's cache", "computed": "computed"}
-    shares = ", ".join(
-        f"{percent(share, 1)} {names.get(name, f'loaded from {name}')}" for name, share in sources.items()
-    )
+    shares = ", ".join(f"{percent(share, 1)} {names.get(name, f'loaded from {name}')}" for name, share in sources.items())
     links = [
         f"link of {tier['name']} {percent(tier['read_utilisation'], 1)} busy"
         + (f", mean load {seconds(tier['mean_load_s'])}" if tier["loads"] else "")
