@@ -104,12 +104,19 @@ class Replica:
             self.ends = time  # it wakes up; requests that arrive at the same time are seen too
         elif self.num_steps > 1:
             if not (self._uncuttable or (scheduler.waiting.fifo and scheduler.waiting)):
-                request.seen_time = self._cut(time)
+                request.seen_time = self._cut(time, ahead=self._async)
         else:
             request.seen_time = self.ends
         self.note_arrival(time)
         scheduler.num_prompt_tokens += request.num_prompt_tokens
         scheduler.waiting.append(request)
+
+    def notice(self, time: float) -> None:
+        """Wake up at `time`, in seconds, for something else than an arrival, or cut what is planned."""
+        if self.ends == INF:
+            self.ends = time
+        elif self.num_steps > 1:
+            self._cut(time, ahead=False)
 
     def note_arrival(self, time: float) -> None:
         """Count a request that arrives at `time`, in seconds, during a step."""
@@ -148,7 +155,7 @@ class Replica:
             NoProgressError: requests wait, and none of them can ever run.
         """
         scheduler, batch = self.scheduler, self.batch
-        if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped:
+        if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped and not scheduler.received:
             if not batch.num_sequences:
                 self.ends = INF
                 scheduler.free_pending()
@@ -170,8 +177,10 @@ class Replica:
                 parts = [(num_new_tokens, request.num_computed_tokens) for request, num_new_tokens in prefills]
             num_sequences, num_cached_tokens = (batch.num_sequences, batch.num_cached_tokens) if scheduler.decodes else (0, 0)
             self.ends = self.now + scheduler.copy_s + self.step_time.mixed(num_sequences, num_cached_tokens, parts)
-        else:
+        elif batch.num_sequences:
             self._plan()
+        else:  # until a cache has been sent, or arrives
+            self.ends = INF
         if self.stepwise:
             scheduler.check()
 
@@ -208,13 +217,13 @@ class Replica:
         self.num_steps = num_steps
         self.ends = start + (num_steps * first_s + slope_s * (num_steps * (num_steps - 1) * 0.5))  # `run_seconds`
 
-    def _cut(self, time: float) -> float:
-        """End the planned run with the first step that ends at `time` or after it, under asynchronous scheduling with the one
-        after that; returns when that first one ends."""
+    def _cut(self, time: float, *, ahead: bool) -> float:
+        """End the planned run with the first step that ends at `time` or after it, with `ahead` the one after that; returns
+        when that first one ends."""
         start, first_s, slope_s = self._start, self._first_s, self._slope_s
         num_steps = steps_until(time, start, first_s, slope_s, self.num_steps)
         seen = ends = start + run_seconds(num_steps, first_s, slope_s)
-        if self._async:
+        if ahead:
             num_steps += 1
             ends = start + run_seconds(num_steps, first_s, slope_s)
         if num_steps < self.num_steps:
@@ -328,5 +337,8 @@ class Replica:
     def _end_stalls(self, time: float) -> None:
         """Every request that decodes gets a token at `time`."""
         for before, num_sequences in self.batch.pop_stalled():
+            if before < 0:
+                self.scheduler.first_tokens(time)
+                continue
             self.log.gaps.extend((time - before, num_sequences))
             self.log.gap_ends.append(time)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content, Node
+
+if TYPE_CHECKING:
+    from roofline.serving.simulation.disaggregation import Transfer
 
 
 class Request:
@@ -28,7 +33,7 @@ class Request:
         "arrival_time", "cache_offset", "class_index", "client", "content", "final_step", "first_token_time", "index",
         "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens", "num_dropped_tokens", "num_hit_tokens",
         "num_output_tokens", "num_preemptions", "num_prefix_tokens", "num_prompt_tokens", "num_tokens",
-        "seen_time", "session",
+        "seen_time", "session", "transfer",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0917 - one is made per request
@@ -67,6 +72,7 @@ class Request:
         self.num_blocks = 0  # that it has
         self.node: Node | None = None  # the last node of the prefix cache that it uses
         self.num_hit_tokens = 0  # of its prompt, found in the prefix cache when it was first admitted
+        self.transfer: Transfer | None = None  # of its cache, where other replicas decode than compute prompts
 
     @property
     def text(self) -> Content:

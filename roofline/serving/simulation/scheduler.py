@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from roofline.errors import RooflineError
 from roofline.serving.simulation.decode_batch import DecodeBatch
@@ -19,6 +19,9 @@ from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.step_log import StepLog
+
+if TYPE_CHECKING:
+    from roofline.serving.simulation.disaggregation import Transfer
 
 Watch = Callable[[tuple[Any, ...]], None]
 """Receives the events of a replica, as (what, time, ...)."""
@@ -141,10 +144,10 @@ class Scheduler:
     """
 
     __slots__ = (
-        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_admissions",
-        "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_prompt_tokens",
-        "num_swapped_tokens", "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "waiting",
-        "watch",
+        "batch", "copy_s", "decodes", "decodes_allocated", "handoff", "index", "known_until", "kv_cache", "log",
+        "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_held_blocks", "num_leaving",
+        "num_microbatches", "num_prompt_tokens", "num_receiving", "num_swapped_tokens", "policy", "preempted", "preemption",
+        "prefilling", "prefills", "receive", "received", "running", "starting", "swapped", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -173,6 +176,19 @@ class Scheduler:
         """Requests that arrived later are not known yet."""
         self.num_leaving = 0
         """Slots of requests that ended with the last step: under asynchronous scheduling they are free one step later."""
+        # In a pool of replicas that only compute prompts, or only decode (`disaggregation.py`)
+        self.handoff: Callable[[Request, float], bool] | None = None
+        """Called with a request that has its last token, and when; returns whether its cache goes to another replica."""
+        self.receive: Callable[[Request, Scheduler], None] | None = None
+        """Called with a request that has blocks for its cache, which comes from another replica."""
+        self.num_held_blocks = 0
+        """Blocks of requests that do not run: their cache is sent, or it arrives."""
+        self.num_receiving = 0
+        """Requests whose cache arrives."""
+        self.received: deque[Request] = deque()
+        """Requests whose cache has arrived, and that do not run yet."""
+        self.starting: list[Request] = []
+        """Running requests whose first token comes with the next decode step."""
         # The step that is formed
         self.prefills: list[tuple[Request, int]] = []
         """Prompts in the step, each with its number of scheduled tokens."""
@@ -189,11 +205,12 @@ class Scheduler:
 
     @property
     def num_unfinished(self) -> int:
-        """Number of requests that have not ended: waiting, running and swapped ones."""
-        return len(self.waiting) + len(self.running) + len(self.swapped)
+        """Number of requests that have not ended: waiting, running and swapped ones, and those whose cache comes."""
+        return len(self.waiting) + len(self.running) + len(self.swapped) + self.num_receiving + len(self.received)
 
     def schedule(self, now: float) -> None:
-        """Form the step that begins at `now`, in seconds: `prefills`, beside which `batch` decodes.
+        """Form the step that begins at `now`, in seconds: `prefills`, beside which `batch` decodes. There is none while all
+        requests wait for the transfer of a cache.
 
         Raises:
             NoProgressError: there is nothing that could be computed.
@@ -211,18 +228,23 @@ class Scheduler:
             self.free_pending()  # nothing runs: it waits for the last step
             self.known_until = math.inf
             self._form()
-        if not self.prefills and not self.batch.num_sequences:
+        if not self.prefills and not self.batch.num_sequences and not self.num_held_blocks:
             raise self._no_progress()
+        if self.policy.async_scheduling:
+            self._look_ahead()
 
     def _form(self) -> None:
         self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
         self.policy.schedule(self)
+        if self.received and self.decodes and not self.preempted:
+            self._admit_received()
 
     def _look_ahead(self) -> None:
         """The step after may be another where a request waits that was not known yet, or for what is not free yet."""
-        waiting = self.waiting
-        if waiting or self.swapped:
+        waiting, received = self.waiting, self.received
+        if waiting or self.swapped or received:
             unknown = len(waiting) > 0 and waiting.first().arrival_time > self.known_until
+            unknown = unknown or (len(received) > 0 and not self._is_known(received[0]))
             self.may_change = self.may_change or unknown or self.kv_cache.num_pending_blocks > 0 or self.num_leaving > 0
 
     def free_pending(self) -> None:
@@ -285,12 +307,19 @@ class Scheduler:
         share = token_budget = token_budget // (more + 1)
         begun = bool(self.prefills)
         policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
+        receive = self.receive
         slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
         while waiting and len(running) < slots:
             request = waiting.first()
             if request.arrival_time > self.known_until:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
+            if receive is not None and request.transfer is not None and not request.transfer.is_reserved:
+                if not self._reserve(request, request.transfer, free):
+                    return
+                waiting.popleft()
+                receive(request, self)
+                continue
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
                 return
             num_new_tokens = self._first_chunk(request, token_budget, begun=begun)
@@ -323,6 +352,56 @@ class Scheduler:
         if self.policy.chunked_prefill:
             return token_budget if token_budget > 0 else None
         return None if begun else num_new_tokens
+
+    # Caches that move from one replica to another
+
+    def release(self, request: Request) -> None:
+        """Free the blocks of a request whose cache was sent."""
+        self.num_held_blocks -= request.num_blocks
+        self.kv_cache.free(request, request.num_blocks, request.max_cached_tokens, ended=True)
+
+    def deliver(self, request: Request, num_tokens: int) -> None:
+        """Note that the cache of the first `num_tokens` tokens of a request has arrived: others find it from now on."""
+        self.num_receiving -= 1
+        self.kv_cache.register(request, num_tokens)
+        self.received.append(request)
+
+    def _reserve(self, request: Request, transfer: Transfer, free: int) -> bool:
+        """Allocate blocks for a cache that will arrive and for the token after it; returns whether enough were free."""
+        cache = self.kv_cache
+        num_blocks = cache.blocks_of(request.max_cached_tokens if cache.preallocates else transfer.num_tokens + 1)
+        if num_blocks > free:
+            return False
+        cache.admit(request, num_blocks, 0)
+        self.num_held_blocks += num_blocks
+        self.num_receiving += 1
+        return True
+
+    def _is_known(self, request: Request) -> bool:
+        """Whether the arrival of a cache is known to the step that is formed."""
+        return request.transfer is None or request.transfer.end <= self.known_until
+
+    def _admit_received(self) -> None:
+        """Let requests whose cache has arrived decode in the step that is formed, in their order, as long as there are slots."""
+        running, received = self.running, self.received
+        while received and len(running) < self.max_num_seqs - self.num_leaving and self._is_known(received[0]):
+            request = received.popleft()
+            transfer = request.transfer
+            assert transfer is not None  # noqa: S101 - only caches that were sent arrive
+            self.num_held_blocks -= request.num_blocks
+            running[request] = None
+            self._decode(request, transfer.num_tokens)
+            self.batch.add_stalled(request.last_token_time)
+            if request.first_token_time < 0:
+                self.starting.append(request)
+            if self.watch:
+                self.watch(("receive", self.now, request.index))
+
+    def first_tokens(self, time: float) -> None:
+        """Note that requests that began to decode without a token have their first at `time`, in seconds."""
+        for request in self.starting:
+            request.first_token_time = time
+        self.starting.clear()
 
     # Requests that change state
 
@@ -418,6 +497,12 @@ class Scheduler:
     def _finish(self, request: Request, time: float, num_blocks: int) -> None:
         del self.running[request]
         self.num_prompt_tokens -= request.num_prompt_tokens
+        if self.handoff is not None and self.handoff(request, time):  # its blocks stay taken until they are sent
+            self.num_held_blocks += num_blocks
+            self.num_leaving += self.policy.async_scheduling
+            if self.watch:
+                self.watch(("handoff", time, request.index))
+            return
         cache = self.kv_cache
         if self.policy.async_scheduling:
             cache.free_later(request, num_blocks, request.max_cached_tokens)
@@ -449,6 +534,7 @@ class Scheduler:
             now = 1 if self.decodes or not self.prefills else 0  # the token of the step that is planned
             taken = sum([cache.blocks_of(request.cache_offset + batch.num_steps + now) for request in decoding])
             taken += sum([request.num_blocks for request in self.prefilling]) + cache.num_pending_blocks
+        taken += self.num_held_blocks
         if cache.prefixes is not None:
             taken -= cache.prefixes.num_shared
         sums = (batch.num_sequences, batch.num_cached_tokens, cache.num_taken_blocks)
