@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Literal, Protocol, get_args
 
+from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
@@ -62,7 +63,19 @@ class Transfer:
         num_tokens: tokens whose cache is sent.
     """
 
-    __slots__ = ("begins", "decode", "end", "handed", "num_bytes", "num_tokens", "prefill", "receiver", "request", "sender")
+    __slots__ = (
+        "begins",
+        "decode",
+        "end",
+        "handed",
+        "num_bytes",
+        "num_tokens",
+        "prefill",
+        "receiver",
+        "request",
+        "sender",
+        "sent",
+    )
 
     def __init__(self, request: Request, prefill: Request, num_tokens: int) -> None:
         self.request, self.prefill, self.num_tokens = request, prefill, num_tokens
@@ -70,7 +83,8 @@ class Transfer:
         """The request as the decode replica has it."""
         self.sender = self.receiver = -1
         """Numbers of the replicas (data-parallel ranks); -1: there are no blocks for the cache yet."""
-        self.handed = self.begins = self.end = -1.0
+        self.handed = self.begins = self.sent = self.end = -1.0
+        """When its prompt was computed, when the link was free, when it was free again, when the cache arrived."""
         self.num_bytes = 0.0
 
     @property
@@ -195,9 +209,9 @@ class Transfers:
         transfer.num_bytes, seconds = self._cost.cost(transfer.num_tokens, leg.num_computed_tokens)
         ends = (transfer.sender, scheduler.index)
         transfer.begins = max(now, *(self._free_at.get(end, 0.0) for end in ends))
-        link_free = transfer.begins + seconds
-        self._free_at.update(dict.fromkeys(ends, link_free))
-        transfer.end = link_free + self._cost.latency
+        transfer.sent = transfer.begins + seconds
+        self._free_at.update(dict.fromkeys(ends, transfer.sent))
+        transfer.end = transfer.sent + self._cost.latency
         self._num_sent += 1
         heappush(self._pending, (transfer.end, self._num_sent, transfer))
         self.rows.extend((transfer.handed, now, transfer.begins, transfer.end, transfer.num_bytes, seconds))
@@ -222,6 +236,37 @@ class Transfers:
         rank, replica = self._receivers[transfer.receiver]
         replica.notice(time)
         rank.scheduler.deliver(leg, transfer.num_tokens)
+
+
+class TransferSums:
+    """Sums over the caches that were sent.
+
+    Args:
+        rows: of each transfer the columns `TRANSFER`; `read` empties it.
+    """
+
+    def __init__(self, rows: list[float]) -> None:
+        self._rows = rows
+        self.num_bytes = 0.0
+        self.times = {name: Histogram() for name in ("wait_for_blocks", "wait_for_link", "link", "transfer")}
+        """From the end of the prompt until there are blocks, from then until the link is free, on the link, and from the end of
+        the prompt to the arrival, in seconds."""
+
+    def read(self) -> None:
+        """Add the rows to the sums, and empty them."""
+        import numpy as np
+
+        handed, reserved, begins, ends, num_bytes, link = np.array(self._rows).reshape(-1, len(TRANSFER)).T
+        self._rows.clear()
+        self.num_bytes += float(num_bytes.sum())
+        for name, seconds in zip(self.times, (reserved - handed, begins - reserved, link, ends - handed), strict=True):
+            self.times[name].add(seconds)
+
+    def merge(self, other: TransferSums) -> None:
+        """Add the sums of another run."""
+        self.num_bytes += other.num_bytes
+        for name, times in self.times.items():
+            times.merge(other.times[name])
 
 
 def _ranks(replica: AnyReplica) -> Sequence[Replica]:

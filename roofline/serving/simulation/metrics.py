@@ -194,8 +194,8 @@ class Metrics:
 
     # The log
 
-    def read(self, log: StepLog) -> None:
-        """Add the rows of a log to the sums, and empty it."""
+    def read(self, log: StepLog, pool: PoolSums | None = None) -> None:
+        """Add the rows of a log to the sums, and empty it; those of a pool to its own sums too."""
         import numpy as np
 
         def table(row: list[float], width: int) -> Array:
@@ -208,7 +208,9 @@ class Metrics:
         log.clear()
         self._counted = None
         self._add_ended(dict(zip(END, ended.T, strict=True)))
-        self._add_runs(dict(zip(RUN, runs.T, strict=True)))
+        self._add_runs(dict(zip(RUN, runs.T, strict=True)), gives_tokens=pool is None or pool.gives_tokens)
+        if pool is not None:
+            pool.add(runs, chunks)
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
         self.series.count("preemptions", np.concatenate([dropped, swapped[:, 0]]))
@@ -260,7 +262,7 @@ class Metrics:
                 sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
                 batch.add_class(index, [float(len(of)), *map(float, sums)])
 
-    def _add_runs(self, runs: dict[str, Array]) -> None:
+    def _add_runs(self, runs: dict[str, Array], *, gives_tokens: bool = True) -> None:
         import numpy as np
 
         begins, ends, steps = runs["begins"], runs["ends"], runs["steps"]
@@ -272,7 +274,8 @@ class Metrics:
             self.series.level(name, begins, ends, runs[name])
         self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])
         self.swap_s += float(runs["lead"].sum())
-        self.series.count_evenly("output_tokens", begins, ends, sequences * steps + runs["prompts"])
+        prompts_ended = runs["prompts"] if gives_tokens else 0.0
+        self.series.count_evenly("output_tokens", begins, ends, sequences * steps + prompts_ended)
         prompts = runs["prompt_tokens"] > 0
         self.series.count_evenly("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
         decode = np.flatnonzero(sequences > 0)
@@ -290,6 +293,43 @@ class Metrics:
         arrived, ended = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended"))
         waiting = self.series.mean("waiting", last - (last - first) / 20, last)
         return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1
+
+
+class PoolSums:
+    """Sums over the steps of one pool of replicas.
+
+    Args:
+        utilization: computes busy seconds from its log.
+        gives_tokens: whether the token after a prompt is one that the client gets.
+    """
+
+    __slots__ = (
+        "block_seconds",
+        "busy_s",
+        "gives_tokens",
+        "prompt_tokens",
+        "running_s",
+        "utilization",
+        "utilized_s",
+        "waiting_s",
+    )
+
+    def __init__(self, utilization: Utilization, *, gives_tokens: bool = True) -> None:
+        self.utilization, self.gives_tokens = utilization, gives_tokens
+        self.utilized_s = dict.fromkeys(("matrix", "memory"), 0.0)
+        self.block_seconds = self.busy_s = self.running_s = self.waiting_s = self.prompt_tokens = 0.0
+        """Blocks taken, time in steps, requests that run and that wait, integrated over the steps; computed prompt tokens."""
+
+    def add(self, runs: Array, chunks: Array) -> None:
+        """Add rows with the columns `RUN` and `CHUNK`."""
+        took = runs[:, _COLUMN["ends"]] - runs[:, _COLUMN["begins"]]
+        self.busy_s += float(took.sum())
+        self.block_seconds += float(took @ runs[:, _COLUMN["blocks"]])
+        self.running_s += float(took @ runs[:, _COLUMN["running"]])
+        self.waiting_s += float(took @ runs[:, _COLUMN["waiting"]])
+        self.prompt_tokens += float(runs[:, _COLUMN["prompt_tokens"]].sum())
+        for name, seconds in self.utilization.seconds(runs, chunks).items():
+            self.utilized_s[name] += seconds
 
 
 _OF_GAPS = ("lead", "more", "seconds", "sequences", "stalled", "steps")

@@ -18,7 +18,7 @@ from roofline.serving.simulation.confidence import CONFIDENCE, QUANTILES, Confid
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.metrics import COSTS
 from roofline.serving.simulation.run import Run
-from roofline.serving.simulation.server import ServerConfig
+from roofline.serving.simulation.server import Pool, ServerConfig
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
@@ -27,8 +27,10 @@ from roofline.specs.workload import Step, cached_tokens, decode, prefill, sequen
 if TYPE_CHECKING:
     import pandas as pd
 
-_OBJECTS = ("requests", "refusals", "assumptions", "classes")
-_LATER = ("classes", "confidence", "fairness", "find_rate", "prefix_hit_rate", "warm_up")
+_OBJECTS = ("requests", "refusals", "assumptions", "classes", "pools")
+_LATER = (
+    "classes", "confidence", "fairness", "find_rate", "goodput_per_gpu", "pools", "prefix_hit_rate", "transfer", "warm_up",
+)  # fmt: skip
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
@@ -137,6 +139,16 @@ class Simulation(Displayed):
     assumptions: tuple[Assumption, ...] = ()
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
+    pools: tuple[dict[str, Any], ...] = ()
+    """Of each pool of replicas, where there are several: `name` and `role`, its hardware and deployment, replicas and `devices`,
+    its server, `utilisation` (`busy`: share of the time in steps), and means over the time in steps of the requests that run and
+    wait (of a decode pool: for blocks, too). The warm-up counts."""
+    transfer: dict[str, Any] | None = None
+    """KV caches that were sent from the prefill pool to the decode pool: how many, bytes of the fullest device, share of the
+    time in which senders and receivers were taken, and times of a cache: waiting for blocks of the decode replica and for the
+    link, on the link, from the end of the prompt to the arrival. The warm-up counts."""
+    goodput_per_gpu: float | None = None
+    """Requests/s within the SLO per device of all pools; None without an SLO or pools."""
     find_rate: dict[str, Any] | None = None
     """The search for the highest rate within the objectives: `rate` with its interval, `rates` by seed, what `binds` beyond it,
     and the `points` that were tried. This is the simulation at that rate then."""
@@ -153,6 +165,11 @@ class Simulation(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return plain data in the layout of `roofline simulate --json`, in base units."""
         counts = self.requests
+        pools = (
+            {"pools": list(self.pools), "transfer": self.transfer, "goodput_per_gpu": self.goodput_per_gpu}
+            if self.pools
+            else {}
+        )
         return {
             **envelope(self.inputs),
             "model": self.model,
@@ -193,6 +210,7 @@ class Simulation(Displayed):
             "distributions": self.distributions,
             "replications": self.replications,
             "find_rate": self.find_rate,
+            **pools,
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
             ],
@@ -219,6 +237,7 @@ class Simulation(Displayed):
                 "requests": Requests(**counts),
                 "refusals": tuple(content["refusals"]),
                 "classes": tuple(content.get("classes", ())),
+                "pools": tuple(content.get("pools", ())),
                 "assumptions": notes,
             }
         )
@@ -266,25 +285,18 @@ def summarize(
     typical = _typical(server, means, first.times["itl"].mean, means["prefix_hit_rate"] or 0.0)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name], certainty.of(name)) for name in TIMES}
     rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
-    steps = _steps(server.request, typical)
+    steps = _steps(server, typical)
     paced = workload.rate is None or saturated  # by the server
     return Simulation(
-        inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
+        inputs=_inputs(
+            server.request.inputs,
+            *(pool.server.request.inputs for pool in server.pools),
+            server.preemption.inputs,
+            *(one.inputs for one in workload.classes),
+        ),
         **about,
         workload=_workload(workload, seed, _share_cut(runs)),
-        server={
-            "scheduler": server.scheduler.name,
-            "replicas": server.replicas,
-            "router": server.router,
-            "attention_dp_balance": server.attention_dp_balance,
-            "preemption": server.preemption.mode,
-            "basis": server.tables.basis,
-            "blocks": server.config.num_gpu_blocks,
-            "block_size": server.config.block_size,
-            "max_num_seqs": server.config.max_num_seqs,
-            "max_num_batched_tokens": server.config.max_num_batched_tokens,
-            "stepwise": server.stepwise,
-        },
+        server=_server(server),
         requests=Requests(
             arrived=sum(one.num_arrived for one in runs),
             completed=sum(one.num_ended for one in runs),
@@ -316,7 +328,57 @@ def summarize(
         steps=steps,
         assumptions=(*notes, *(estimate_notes(server.request, typical.values()) if server.tables.basis != "bound" else ())),
         replications=intervals(figures) if len(runs) > 1 else None,
+        pools=tuple(_pool(pool, means) for pool in server.pools),
+        transfer=_transfer(server, runs, means),
+        goodput_per_gpu=(means["goodput"] or 0.0) / server.devices if slo and server.pools else None,
     )
+
+
+def _pool(pool: Pool, means: Mapping[str, float | None]) -> dict[str, Any]:
+    """A pool of replicas, with what it did."""
+    server, about = pool.server, facts(pool.server.request)
+    return {
+        "name": pool.name, "role": pool.role, "hardware": about["hardware"], "deployment": about["deployment"],
+        "replicas": server.replicas, "devices": server.replicas * server.request.deployment.devices,
+        "server": _server(server),
+        "utilisation": {name: means[f"pools.{pool.name}.{name}"] for name in ("busy", "compute", "memory", "kv")},
+        "running": means[f"pools.{pool.name}.running"], "waiting": means[f"pools.{pool.name}.waiting"],
+    }  # fmt: skip
+
+
+def _transfer(server: ServerConfig, runs: Sequence[Run], means: Mapping[str, float | None]) -> dict[str, Any] | None:
+    """The caches that were sent, of several runs together."""
+    transfer, sums = server.transfer, [one.transfers for one in runs if one.transfers is not None]
+    if transfer is None or not sums:
+        return None
+    for other in sums[1:]:
+        sums[0].merge(other)
+    times = {f"{name}_s": Latency.of(one).to_dict() for name, one in sums[0].times.items()}
+    for one in times.values():
+        del one["confidence"]
+    return {
+        "links": list(transfer.links), "bandwidths": list(transfer.rates), "latency_s": transfer.latency,
+        "first_token": transfer.first_token, "transfers": int(sums[0].times["link"].weight),
+        "bytes_per_device": sums[0].num_bytes,
+        **{name: means[f"transfer.{name}"] for name in ("sender_utilisation", "receiver_utilisation")}, **times,
+    }  # fmt: skip
+
+
+def _server(server: ServerConfig) -> dict[str, Any]:
+    """Settings of a server."""
+    return {
+        "scheduler": server.scheduler.name,
+        "replicas": server.replicas,
+        "router": server.router,
+        "attention_dp_balance": server.attention_dp_balance,
+        "preemption": server.preemption.mode,
+        "basis": server.tables.basis,
+        "blocks": server.config.num_gpu_blocks,
+        "block_size": server.config.block_size,
+        "max_num_seqs": server.config.max_num_seqs,
+        "max_num_batched_tokens": server.config.max_num_batched_tokens,
+        "stepwise": server.stepwise,
+    }
 
 
 def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dict[str, Any], ...]:
@@ -377,19 +439,24 @@ def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float
     if not rate or not prompts:
         return {}
     ranks = server.request.deployment.data_parallel_size
-    running = max(round(outputs * (gap or 0.0) / server.replicas), ranks)
+    decoding = sum(pool.server.replicas for pool in server.pools if pool.role != "prefill") or server.replicas
+    running = max(round(outputs * (gap or 0.0) / decoding), ranks)
     prompt = max(round(prompts / rate), 1)
+    computing = server.pools[0].server.request.deployment.data_parallel_size if server.transfer else ranks
     return {
-        "prefill": prefill(ranks, prompt, cached_tokens(prompt, hit)),
+        "prefill": prefill(computing, prompt, cached_tokens(prompt, hit)),
         "decode": decode(running, prompt + round(outputs / rate / 2)),
     }
 
 
-def _steps(request: ResolvedRequest, typical: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
+def _steps(server: ServerConfig, typical: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
+    requests = dict.fromkeys(typical, server.request)
+    if server.transfer is not None and typical:
+        requests["prefill"] = server.transfer.sender
     return {
         name: {
             "batch": sequences(step), "new_tokens": tokens(step), "cached_tokens": step[0].cached,
-            "time_s": pipeline(request, step).to_dict(),
+            "time_s": pipeline(requests[name], step).to_dict(),
         }
         for name, step in typical.items()
     }  # fmt: skip
@@ -469,11 +536,41 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
+    if server.pools:
+        figures |= _pool_figures(server, one, duration)
     figures["prefix_hit_rate"] = counts.cached_tokens / counts.prompt_tokens if counts.prompt_tokens else None
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
     for name in TIMES:
         latency = Latency.of(counts.times[name])
         figures |= {f"{name}_s.{key}": getattr(latency, key) for key in ("mean", *QUANTILES)}
+    return figures
+
+
+def _pool_figures(server: ServerConfig, one: Run, duration: float) -> dict[str, float | None]:
+    """Figures of each pool of a run, of the links between them, and of all devices together."""
+    figures: dict[str, float | None] = {}
+    whole = dict.fromkeys(("compute", "memory", "kv"), 0.0)
+    for pool, sums in zip(server.pools, one.pools, strict=True):
+        part = pool.server
+        ranks_s = duration * part.replicas * part.tables.ranks
+        used = {
+            "busy": sums.busy_s, "compute": sums.utilized_s["matrix"], "memory": sums.utilized_s["memory"],
+            "kv": sums.block_seconds / part.config.num_gpu_blocks,
+        }  # fmt: skip
+        shares = {name: seconds / ranks_s if ranks_s else None for name, seconds in used.items()}
+        figures |= {f"pools.{pool.name}.{name}": share for name, share in shares.items()}
+        busy_s = sums.busy_s / part.replicas / part.tables.ranks
+        for name, total in (("running", sums.running_s), ("waiting", sums.waiting_s)):
+            figures[f"pools.{pool.name}.{name}"] = total / busy_s if busy_s else 0.0
+        devices = part.replicas * part.request.deployment.devices
+        for name in whole:
+            whole[name] += (shares[name] or 0.0) * devices / server.devices
+    figures |= {f"utilisation.{name}": share if duration else None for name, share in whole.items()}
+    if one.transfers is not None:
+        link_s = one.transfers.times["link"].total
+        for name, pool in (("sender_utilisation", server.pools[0]), ("receiver_utilisation", server.pools[1])):
+            ranks_s = duration * pool.server.replicas * pool.server.tables.ranks
+            figures[f"transfer.{name}"] = link_s / ranks_s if ranks_s else None
     return figures
 
 

@@ -187,15 +187,17 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route
         replica.advance(math.inf)
 
 
-def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog) -> None:
+def dependent_loop(
+    source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, logs: Sequence[StepLog]
+) -> None:
     """Serve requests of which some arrive because others have ended, until all have ended.
 
     Args:
         source: requests.
-        replicas: replicas, which share `log`.
+        replicas: replicas that `route` chooses from.
         route: which replica a request goes to.
         refuse: whether a request is refused.
-        log: reports the ends of requests.
+        logs: of the replicas; they report the ends of requests.
 
     Raises:
         NoProgressError: requests wait, and none of them can ever run.
@@ -210,7 +212,8 @@ def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route,
             else:
                 route(request, time).accept(request, time)
 
-    log.on_end = source.ended
+    for log in logs:
+        log.on_end = source.ended
     single = replicas[0] if len(replicas) == 1 else None
     while True:
         replica = single or min(replicas, key=_ends)

@@ -15,13 +15,14 @@ from types import FrameType
 from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
-from roofline.serving.simulation.metrics import Metrics, Utilization
+from roofline.serving.simulation.disaggregation import OpenSource, PoolLog, Transfers, TransferSums, disaggregated_loop
+from roofline.serving.simulation.metrics import Metrics, PoolSums, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, dependent_loop, open_loop
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, Source, dependent_loop, open_loop
 from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
@@ -50,6 +51,20 @@ class Run:
     """The first refused requests, with the reason."""
     stopped: bool = False
     """Whether the user ended it."""
+    pools: list[PoolSums] = field(default_factory=list)
+    """Sums over the steps of each pool, where there are several."""
+    transfers: TransferSums | None = None
+    """Caches that were sent from one pool to another."""
+
+    def read(self, logs: Sequence[StepLog]) -> None:
+        """Add the rows of the logs of all pools to the sums, and empty them."""
+        if not self.pools:
+            self.metrics.read(logs[0])
+            return
+        for log, pool in zip(logs, self.pools, strict=True):
+            self.metrics.read(log, pool)
+        if self.transfers is not None:
+            self.transfers.read()
 
 
 @dataclass(frozen=True)
@@ -91,49 +106,79 @@ def run(
     num_warm_up = workload.warm_up or (int(warm_up_share * expected) if expected is not None else 0)
     metrics = _metrics(server, workload, num_warm_up, observers.rows)
     result = Run(metrics, num_warm_up=num_warm_up)
+    first_token = None if server.transfer is None else server.transfer.first_token
+    result.pools = [
+        PoolSums(Utilization(pool.server.tables), gives_tokens=pool.role != "prefill" or first_token != "decode")
+        for pool in server.pools
+    ]
     trace, interrupts = observers.trace, observers.interrupts
     whole, running = (nullcontext, nullcontext) if interrupts is None else (interrupts.whole, interrupts.running)
 
-    def read(log: StepLog) -> None:
+    def read(_: StepLog) -> None:
         with whole():
-            metrics.read(log)
+            result.read(logs)
         if observers.progress is not None:
-            observers.progress(log.num_ended, expected)
+            observers.progress(sum(log.num_ended for log in logs), expected)
 
-    log = StepLog(read)
-    num_ranks = server.tables.ranks
-    ranks = [
-        Replica(
-            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
-            stepwise=server.stepwise,
-        )
-        for index in range(server.replicas * num_ranks)
-    ]  # fmt: skip
-    if trace is not None:
-        for rank in ranks:
-            rank.scheduler.watch = trace.watch(rank)
-    refuse = _gate(server, result, log, ranks[0], trace)
-    router = ROUTERS[server.router]
-    replicas: Sequence[AnyReplica] = ranks
-    if num_ranks > 1:
-        groups = [ranks[first : first + num_ranks] for first in range(0, len(ranks), num_ranks)]
-        replicas = [
-            RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance) for group in groups
-        ]
-    route = router.route(replicas)
+    parts = [pool.server for pool in server.pools] or [server]
+    make_log = PoolLog if server.transfer else StepLog
+    logs = [make_log(read) for _ in parts]
+    pools: list[Sequence[AnyReplica]] = []
+    num_ranks = 0
+    for index, (part, log) in enumerate(zip(parts, logs, strict=True)):
+        label = server.pools[index].name if server.pools else ""
+        pools.append(_replicas(part, log, num_ranks, trace, label))
+        num_ranks += part.replicas * part.tables.ranks
+    refuse = _gate(server, result, logs, pools, trace)
     rng_seed = tuple(seed)
     try:
         with running():
-            if workload.dependent:
-                dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, log)
+            if server.transfer is not None:
+                prefill, decode = pools
+                routes = tuple(ROUTERS[part.router].route(pool) for part, pool in zip(parts, pools, strict=True))
+                transfers = Transfers(
+                    prefill, decode, server.transfer, server.transfer.first_token, None if trace is None else trace.transferred
+                )
+                result.transfers = TransferSums(transfers.rows)
+                dependent = workload.dependent
+                source: Source = (
+                    workload.dependent_requests(rng_seed) if dependent else OpenSource(workload.open_requests(rng_seed))
+                )
+                disaggregated_loop(source, prefill, decode, (routes[0], routes[1]), transfers, refuse, logs)
             else:
-                open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
-            read(log)
+                replicas = [replica for pool in pools for replica in pool]
+                route = ROUTERS[server.router].route(replicas)
+                if workload.dependent:
+                    dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, logs)
+                else:
+                    open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
+            read(logs[0])
     except StoppedError:
         result.stopped = True
-        metrics.read(log)
-    result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
+        result.read(logs)
+    result.num_preemptions, result.num_ended = (
+        sum(log.num_preemptions for log in logs), sum(log.num_ended for log in logs),
+    )  # fmt: skip
     return result
+
+
+def _replicas(part: ServerConfig, log: StepLog, first: int, trace: Trace | None, label: str) -> Sequence[AnyReplica]:
+    """The replicas of a deployment, whose ranks are counted from `first` on."""
+    num_ranks = part.tables.ranks
+    ranks = [
+        Replica(
+            part.scheduler, part.tables, part.config, log=log, preemption=part.preemption, index=index, stepwise=part.stepwise
+        )
+        for index in range(first, first + part.replicas * num_ranks)
+    ]  # fmt: skip
+    if trace is not None:
+        for rank in ranks:
+            rank.scheduler.watch = trace.watch(rank, label or "replica")
+    if num_ranks == 1:
+        return ranks
+    router = ROUTERS[part.router]
+    groups = [ranks[at : at + num_ranks] for at in range(0, len(ranks), num_ranks)]
+    return [RankGroup(group, part.tables, router.route(group), balanced=part.attention_dp_balance) for group in groups]
 
 
 def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:
@@ -145,21 +190,40 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
     return Metrics(
         num_warm_up=num_warm_up,
         objectives=objectives,
-        utilization=Utilization(server.tables),
+        utilization=None if server.pools else Utilization(server.tables),
         rows=rows.write if rows else None,
     )
 
 
-def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, trace: Trace | None) -> Refuse:
-    """Counts the requests that arrive, and refuses those that could never be served.
+def _gate(
+    server: ServerConfig, result: Run, logs: Sequence[StepLog], pools: Sequence[Sequence[AnyReplica]], trace: Trace | None
+) -> Refuse:
+    """Counts the requests that arrive, and refuses those that could never be served: by some pool, where there are several.
 
     Raises:
         InputError: by the function that is returned: more unfinished requests at a time than a run holds.
     """
     # sequences of this many tokens are never refused: the last token is not cached
-    config = server.config
     batches = result.metrics.batches
-    always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
+    parts = [pool.server for pool in server.pools] or [server]
+    labels = [f"the {pool.name} pool: " for pool in server.pools] or [""]
+    firsts = [replicas[0].ranks[0] if isinstance(replicas[0], RankGroup) else replicas[0] for replicas in pools]
+    always = min(
+        min(part.max_model_len, (part.config.num_gpu_blocks - part.config.num_fixed_blocks) * part.config.block_size + 1)
+        for part in parts
+    )
+
+    def reason(request: Request) -> str | None:
+        for part, label, replica in zip(parts, labels, firsts, strict=True):
+            one = request
+            if replica.scheduler.handoff is not None:  # it has the prompt alone
+                one = Request(request.index, request.arrival_time, request.num_prompt_tokens, 1)
+            num_tokens = one.num_prompt_tokens + one.max_tokens
+            if num_tokens > part.max_model_len:
+                return f"{label}{num_tokens:,} tokens are more than the {part.max_model_len:,} of a sequence"
+            if (why := replica.refusal(one)) is not None:
+                return f"{label}{why}"
+        return None
 
     def refuse(request: Request) -> bool:
         result.num_arrived += 1
@@ -169,16 +233,14 @@ def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, tra
         if request.index >= batches.next_index:
             batches.begin(time)
         num_tokens = request.num_prompt_tokens + request.max_tokens
-        if num_tokens <= always:
-            if result.num_arrived - result.num_refused - log.num_ended > MAX_UNFINISHED:
+        if num_tokens <= always or (why := reason(request)) is None:
+            unfinished = result.num_arrived - result.num_refused
+            if unfinished > MAX_UNFINISHED and unfinished - sum(log.num_ended for log in logs) > MAX_UNFINISHED:
                 raise InputError(
                     f"{MAX_UNFINISHED:,} requests run or wait {time:,.4g} s after the start, and a run holds no more: "
                     "give fewer --requests, a lower rate, or more --replicas"
                 )
             return False
-        why = replica.refusal(request)
-        if num_tokens > server.max_model_len:
-            why = f"{num_tokens:,} tokens are more than the {server.max_model_len:,} of a sequence"
         result.num_refused += 1
         if trace is not None:
             trace.refused(request)

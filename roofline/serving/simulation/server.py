@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofline import formatting
 from roofline.errors import InputError, RooflineError, UnknownNameError
@@ -23,11 +23,17 @@ from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
 
+if TYPE_CHECKING:
+    from roofline.serving.simulation.pools import CacheTransfer
+
 DEFAULT_SCHEDULER = "vllm-v1"
 MAX_NUM_SEQS = 256
 """vLLM's default (its server has 1,024 on GPUs of 70 GiB and more)."""
 MAX_REPLICAS = 10_000
 """Replicas of a run: each has a state of its own."""
+
+
+Role = Literal["both", "prefill", "decode"]
 
 
 class OutOfKVBlocksError(RooflineError):
@@ -49,6 +55,8 @@ class ServerConfig:
         router: name of what deals requests to them.
         stepwise: form every step on its own.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
+        pools: of replicas that are not all alike; the rest is of the last of them then, but for `replicas`. None: all are.
+        transfer: how caches move from the prefill pool to the decode pool; None: there are no such pools.
     """
 
     request: ResolvedRequest
@@ -61,6 +69,29 @@ class ServerConfig:
     router: str
     stepwise: bool = False
     attention_dp_balance: bool = False
+    pools: tuple[Pool, ...] = ()
+    transfer: CacheTransfer | None = None
+
+    @property
+    def devices(self) -> int:
+        """Devices of all replicas."""
+        parts = [pool.server for pool in self.pools] or [self]
+        return sum(part.replicas * part.request.deployment.devices for part in parts)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Replicas of one deployment among others.
+
+    Args:
+        name: of the pool.
+        role: whether they compute prompts, decode, or do both.
+        server: their configuration.
+    """
+
+    name: str
+    role: Role
+    server: ServerConfig
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
