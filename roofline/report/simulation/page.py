@@ -33,9 +33,11 @@ from roofline.report.simulation.summary import (
     latencies,
     latency_table,
     load_table,
+    pools_table,
     preemption_table,
     refusals_table,
     remarks,
+    transfer_table,
     verdict,
     workload,
 )
@@ -140,6 +142,8 @@ def _load_tables(result: Simulation) -> list[Table]:
     tables = {
         "load": load_table(result),
         "between": interval_table(result),
+        "pools": pools_table(result),
+        "transfers": transfer_table(result),
         "costs": preemption_table(result),
         "refused": refusals_table(result),
     }

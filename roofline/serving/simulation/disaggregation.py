@@ -146,7 +146,9 @@ class Transfers:
         self, prefill: Sequence[AnyReplica], decode: Sequence[AnyReplica], cost: TransferCost, first_token: FirstToken,
         watch: Callable[[Transfer], None] | None = None,
     ) -> None:  # fmt: skip
-        self._cost, self._first_token, self._watch = cost, first_token, watch
+        self._cost, self._watch = cost, watch
+        self._gives_first, self._passes_first = first_token != FIRST_TOKENS[2], first_token == FIRST_TOKENS[1]
+        """Whether the prefill replica computes the first token, and whether that comes with the cache."""
         self._senders = {rank.index: (rank, replica) for replica in prefill for rank in _ranks(replica)}
         self._receivers = {rank.index: (rank, replica) for replica in decode for rank in _ranks(replica)}
         for rank, _ in self._senders.values():
@@ -171,7 +173,7 @@ class Transfers:
             request.num_prefix_tokens, request.content, request.session,
         )  # fmt: skip
         # NB: where the last prompt token is computed again, its cache need not arrive
-        leg.transfer = Transfer(request, leg, request.num_prompt_tokens - (self._first_token == "decode"))
+        leg.transfer = Transfer(request, leg, request.num_prompt_tokens - (not self._gives_first))
         return leg
 
     def to_decode(self, transfer: Transfer) -> Request:
@@ -182,22 +184,29 @@ class Transfers:
             0, request.content, request.session,
         )  # fmt: skip
         leg.transfer = transfer
-        if self._first_token != "decode":
+        if self._gives_first:
             leg.num_output_tokens = 1
-            leg.first_token_time = leg.last_token_time = transfer.handed  # `deliver` sets that of `transfer`
+            leg.first_token_time = leg.last_token_time = transfer.handed
         return leg
 
     def _hand_over(self, sender: int) -> Callable[[Request, float], bool]:
         def hand_over(leg: Request, time: float) -> bool:
             transfer = leg.transfer
             assert transfer is not None  # noqa: S101 - every request of the pool has one
-            if transfer.request.max_tokens == 1 and self._first_token != "decode":
+            if transfer.request.max_tokens == 1 and self._gives_first:
                 return False
             transfer.handed, transfer.sender = time, sender
             self.handed.append(transfer)
             return True
 
         return hand_over
+
+    def hand_on(self, route: Route) -> None:
+        """Give the requests whose prompt was computed in the last step to decode replicas."""
+        for transfer in self.handed:
+            leg = self.to_decode(transfer)
+            route(leg, transfer.handed).accept(leg, transfer.handed)
+        self.handed.clear()
 
     # Caches on their way
 
@@ -231,7 +240,7 @@ class Transfers:
         rank.scheduler.release(transfer.prefill)
         if replica.ends == math.inf and rank.scheduler.waiting:
             replica.notice(time)
-        if self._first_token == "transfer":
+        if self._passes_first:
             leg.first_token_time = leg.last_token_time = time
         rank, replica = self._receivers[transfer.receiver]
         replica.notice(time)
@@ -273,7 +282,7 @@ def _ranks(replica: AnyReplica) -> Sequence[Replica]:
     return replica.ranks if isinstance(replica, RankGroup) else (replica,)
 
 
-def disaggregated_loop(
+def disaggregated_loop(  # noqa: C901 - the events in the order of time
     source: Source, prefill: Sequence[AnyReplica], decode: Sequence[AnyReplica], routes: tuple[Route, Route],
     transfers: Transfers, refuse: Refuse, logs: Sequence[StepLog],
 ) -> None:  # fmt: skip
@@ -318,10 +327,7 @@ def disaggregated_loop(
         else:
             replica.complete()
             if transfers.handed:
-                for transfer in transfers.handed:
-                    leg = transfers.to_decode(transfer)
-                    to_decode(leg, transfer.handed).accept(leg, transfer.handed)
-                transfers.handed.clear()
+                transfers.hand_on(to_decode)
             send(replica.now)
             replica.begin()
 

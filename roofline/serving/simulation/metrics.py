@@ -317,8 +317,8 @@ class PoolSums:
     def __init__(self, utilization: Utilization, *, gives_tokens: bool = True) -> None:
         self.utilization, self.gives_tokens = utilization, gives_tokens
         self.utilized_s = dict.fromkeys(("matrix", "memory"), 0.0)
-        self.block_seconds = self.busy_s = self.running_s = self.waiting_s = self.prompt_tokens = 0.0
-        """Blocks taken, time in steps, requests that run and that wait, integrated over the steps; computed prompt tokens."""
+        self.block_seconds = self.busy_s = self.running_s = self.waiting_s = 0.0
+        """Blocks taken, time in steps, requests that run and that wait, integrated over the steps."""
 
     def add(self, runs: Array, chunks: Array) -> None:
         """Add rows with the columns `RUN` and `CHUNK`."""
@@ -327,7 +327,6 @@ class PoolSums:
         self.block_seconds += float(took @ runs[:, _COLUMN["blocks"]])
         self.running_s += float(took @ runs[:, _COLUMN["running"]])
         self.waiting_s += float(took @ runs[:, _COLUMN["waiting"]])
-        self.prompt_tokens += float(runs[:, _COLUMN["prompt_tokens"]].sum())
         for name, seconds in self.utilization.seconds(runs, chunks).items():
             self.utilized_s[name] += seconds
 

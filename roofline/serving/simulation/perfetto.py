@@ -74,7 +74,8 @@ class Trace:
         self._write(f'{json.dumps(head)[:-1]}, "traceEvents": [\n')
 
     def watch(self, replica: Replica, label: str = "replica") -> Watch:
-        """Add a process for a replica, which is called by a label and its number; returns what receives its events (`Scheduler.watch`)."""
+        """Add a process for a replica, called by a label and its number; returns what receives its events
+        (`Scheduler.watch`)."""
         pid = replica.index + 1
         watch = _Watch(self, replica, pid)
         self._watches.append(watch)

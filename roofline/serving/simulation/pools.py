@@ -9,6 +9,7 @@ fit and keep the TPOT objective.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from roofline.predict.request import ResolvedRequest, sized
 from roofline.serving.kv_transfer import cache_bytes, cache_link
 from roofline.serving.simulation.disaggregation import FIRST_TOKENS, FirstToken
 from roofline.serving.simulation.server import MAX_REPLICAS, Pool, Role, ServerConfig, resolve_replica
+from roofline.serving.simulation.step_tables import tables_of_pool
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.base import Scalar, Spec
 from roofline.specs.library import Input
@@ -143,7 +145,7 @@ class CacheTransfer:
 # What was given
 
 
-def read_pools(
+def read_pools(  # noqa: C901 - what does not go together
     *, disaggregated: bool, pools: Any, prefill_replicas: Any, decode_replicas: Any, replicas: Any, transfer: Mapping[str, Any]
 ) -> PoolsQuery | None:
     """Return the pools that the options of `simulate` describe; None: there is one deployment, and no pools.
@@ -285,7 +287,8 @@ def resolve_pools(
         one, options = sized(hardware if own is None else own, options, whole if own is None else number or whole)
         request = resolve_replica(model, one, options)
         of_pool: list[Assumption] = []
-        server = make(request, pool, of_pool)
+        with tables_of_pool(json.dumps(pool.options, sort_keys=True, default=str)):
+            server = make(request, pool, of_pool)
         if pool.role != "both" and server.scheduler.static_batching:
             raise InputError(
                 f"--scheduler {server.scheduler.name}: a static batch computes its prompts and its outputs on one replica; "
@@ -406,12 +409,14 @@ def output_rate(server: ServerConfig, load: Workload) -> float:
     return server.tables.ranks * low / ((output - 1) * seconds(low))
 
 
-def _transfer(query: PoolsQuery, sender: ResolvedRequest, receiver: ResolvedRequest, notes: list[Assumption]) -> CacheTransfer:
+def _transfer(  # noqa: C901 - each default with its note
+    query: PoolsQuery, sender: ResolvedRequest, receiver: ResolvedRequest, notes: list[Assumption]
+) -> CacheTransfer:
     kinds = [one.precision.kv.name for one in (sender, receiver)]
     if kinds[0] != kinds[1]:
         raise InputError(
-            f"the prefill pool keeps its KV cache in {kinds[0]} and the decode pool in {kinds[1]}: a cache is sent as it is, so "
-            "give both one --kv-cache-dtype"
+            f"the prefill pool keeps its KV cache in {kinds[0]} and the decode pool in {kinds[1]}: it is sent as it is, "
+            "so give both one --kv-cache-dtype"
         )
     given = query.transfer
     links, rates = [], []

@@ -140,9 +140,9 @@ class Simulation(Displayed):
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
     pools: tuple[dict[str, Any], ...] = ()
-    """Of each pool of replicas, where there are several: `name` and `role`, its hardware and deployment, replicas and `devices`,
-    its server, `utilisation` (`busy`: share of the time in steps), and means over the time in steps of the requests that run and
-    wait (of a decode pool: for blocks, too). The warm-up counts."""
+    """Of each pool of replicas, where there are several: `name` and `role`, hardware, deployment, replicas and `devices`, its
+    server, `utilisation` (`busy`: share of the time in steps), and of a replica the requests that run and wait (of a decode pool:
+    for blocks, too), means over the time in steps. The warm-up counts."""
     transfer: dict[str, Any] | None = None
     """KV caches that were sent from the prefill pool to the decode pool: how many, bytes of the fullest device, share of the
     time in which senders and receivers were taken, and times of a cache: waiting for blocks of the decode replica and for the

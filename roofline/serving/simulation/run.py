@@ -15,7 +15,14 @@ from types import FrameType
 from typing import Any, Self
 
 from roofline.errors import InputError, TerminatedError
-from roofline.serving.simulation.disaggregation import OpenSource, PoolLog, Transfers, TransferSums, disaggregated_loop
+from roofline.serving.simulation.disaggregation import (
+    FIRST_TOKENS,
+    OpenSource,
+    PoolLog,
+    Transfers,
+    TransferSums,
+    disaggregated_loop,
+)
 from roofline.serving.simulation.metrics import Metrics, PoolSums, Utilization
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.ranks import RankGroup
@@ -106,9 +113,9 @@ def run(
     num_warm_up = workload.warm_up or (int(warm_up_share * expected) if expected is not None else 0)
     metrics = _metrics(server, workload, num_warm_up, observers.rows)
     result = Run(metrics, num_warm_up=num_warm_up)
-    first_token = None if server.transfer is None else server.transfer.first_token
+    recomputes = server.transfer is not None and server.transfer.first_token == FIRST_TOKENS[2]
     result.pools = [
-        PoolSums(Utilization(pool.server.tables), gives_tokens=pool.role != "prefill" or first_token != "decode")
+        PoolSums(Utilization(pool.server.tables), gives_tokens=not (recomputes and pool.role == "prefill"))
         for pool in server.pools
     ]
     trace, interrupts = observers.trace, observers.interrupts
@@ -131,6 +138,7 @@ def run(
         num_ranks += part.replicas * part.tables.ranks
     refuse = _gate(server, result, logs, pools, trace)
     rng_seed = tuple(seed)
+    source: Source | None = workload.dependent_requests(rng_seed) if workload.dependent else None
     try:
         with running():
             if server.transfer is not None:
@@ -148,8 +156,8 @@ def run(
             else:
                 replicas = [replica for pool in pools for replica in pool]
                 route = ROUTERS[server.router].route(replicas)
-                if workload.dependent:
-                    dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, logs)
+                if source is not None:
+                    dependent_loop(source, replicas, route, refuse, logs)
                 else:
                     open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
             read(logs[0])
@@ -195,7 +203,7 @@ def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: R
     )
 
 
-def _gate(
+def _gate(  # noqa: C901 - two functions that share their numbers
     server: ServerConfig, result: Run, logs: Sequence[StepLog], pools: Sequence[Sequence[AnyReplica]], trace: Trace | None
 ) -> Refuse:
     """Counts the requests that arrive, and refuses those that could never be served: by some pool, where there are several.
@@ -214,6 +222,7 @@ def _gate(
     )
 
     def reason(request: Request) -> str | None:
+        """Why some pool could never serve it."""
         for part, label, replica in zip(parts, labels, firsts, strict=True):
             one = request
             if replica.scheduler.handoff is not None:  # it has the prompt alone

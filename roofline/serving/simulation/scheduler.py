@@ -296,7 +296,7 @@ class Scheduler:
             self._resume(self.swapped.popleft())
         return len(self.running) - before
 
-    def admit_waiting(self, token_budget: int) -> None:
+    def admit_waiting(self, token_budget: int) -> None:  # noqa: C901 - what may stop an admission
         """Admit waiting requests in order, as long as slots, blocks and `token_budget` (new tokens) last. None passes another.
 
         A prompt that may not be cut goes with one microbatch, and has it to itself if it is longer than its part of the budget.
@@ -382,7 +382,7 @@ class Scheduler:
         return request.transfer is None or request.transfer.end <= self.known_until
 
     def _admit_received(self) -> None:
-        """Let requests whose cache has arrived decode in the step that is formed, in their order, as long as there are slots."""
+        """Let requests whose cache has arrived decode in the step that is formed, in order, as long as there are slots."""
         running, received = self.running, self.received
         while received and len(running) < self.max_num_seqs - self.num_leaving and self._is_known(received[0]):
             request = received.popleft()

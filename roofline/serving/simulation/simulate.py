@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
@@ -41,7 +41,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 
 @files.run()  # its inputs are not written over from Python either
 @keywords(*DEPLOYMENT)
-def simulate(
+def simulate(  # noqa: C901 - every option, once
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
     *,
