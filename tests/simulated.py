@@ -299,7 +299,8 @@ class PoolsServed:
 def serve_pools(
     names: tuple[str, str], requests: Sequence[Request], times: StepTime, configs: tuple[EngineConfig, EngineConfig],
     cost: TransferCost, *, first_token: FirstToken = FIRST_TOKENS[0], replicas: tuple[int, int] = (1, 1),
-    stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin", clients: Sequence[float] = (), think: float = 0.0,
+    stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin",
+    clients: Sequence[float] = (), think: float = 0.0,
 ) -> PoolsServed:  # fmt: skip
     """Serve requests in a prefill and a decode pool; schedulers, configurations and replicas of both."""
     logs = PoolLog(), PoolLog()

@@ -306,7 +306,15 @@ def resolve_pools(
         for one, server, number in zip(query.pools, servers, numbers, strict=True)
     )
     transfer = None if pools[0].role == "both" else _transfer(query, pools[0].server.request, pools[-1].server.request, notes)
-    return replace(pools[-1].server, replicas=sum(pool.server.replicas for pool in pools), pools=pools, transfer=transfer)
+    main = pools[-1].server.request.inputs
+    others = (
+        replace(entry, role=f"{pool.name}.{entry.role}")
+        for pool in pools[:-1] for entry in pool.server.request.inputs if entry not in main
+    )  # fmt: skip
+    return replace(
+        pools[-1].server, replicas=sum(pool.server.replicas for pool in pools), pools=pools, transfer=transfer,
+        inputs=(*query.inputs, *others),
+    )  # fmt: skip
 
 
 def _without(deployment: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

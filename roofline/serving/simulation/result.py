@@ -141,8 +141,8 @@ class Simulation(Displayed):
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
     pools: tuple[dict[str, Any], ...] = ()
     """Of each pool of replicas, where there are several: `name` and `role`, hardware, deployment, replicas and `devices`, its
-    server, `utilisation` (`busy`: share of the time in steps), and of a replica the requests that run and wait (of a decode pool:
-    for blocks, too), means over the time in steps. The warm-up counts."""
+    server, `utilisation` (`busy`: share of the time in steps); of a replica the requests that run and that wait (of a decode
+    pool: for blocks, too), means over the time in steps. The warm-up counts."""
     transfer: dict[str, Any] | None = None
     """KV caches that were sent from the prefill pool to the decode pool: how many, bytes of the fullest device, share of the
     time in which senders and receivers were taken, and times of a cache: waiting for blocks of the decode replica and for the
@@ -290,7 +290,7 @@ def summarize(
     return Simulation(
         inputs=_inputs(
             server.request.inputs,
-            *(pool.server.request.inputs for pool in server.pools),
+            server.inputs,
             server.preemption.inputs,
             *(one.inputs for one in workload.classes),
         ),

@@ -102,6 +102,7 @@ class SchedulingPolicy:
             first chunk has.
         chunked_prefill: a prompt may be computed in several steps.
         reserves_output: a request has all blocks of its last step from the first, so that none is ever preempted.
+        slot_while_receiving: a request whose cache comes from another replica has a slot from then on; else only once it runs.
         static_batching: no request is admitted before all running ones have ended; blocks and slots are kept until then.
         async_scheduling: a step is formed while the one before runs, without knowing which requests arrived, and which blocks
             and slots became free, since that one began.
@@ -119,6 +120,7 @@ class SchedulingPolicy:
     full_prompt_must_fit: bool = False
     chunked_prefill: bool = False
     reserves_output: bool = False
+    slot_while_receiving: bool = False
     static_batching: bool = False
     async_scheduling: bool = False
     watermark: float = 0.0
@@ -315,7 +317,8 @@ class Scheduler:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
             if receive is not None and request.transfer is not None and not request.transfer.is_reserved:
-                if not self._reserve(request, request.transfer, free):
+                slotless = self.num_receiving + len(self.received) if policy.slot_while_receiving else 0
+                if len(running) + slotless >= slots or not self._reserve(request, request.transfer, free):
                     return
                 waiting.popleft()
                 receive(request, self)

@@ -19,6 +19,7 @@ from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_tables import StepTables, tables_of
 from roofline.serving.simulation.step_time import Basis
 from roofline.serving.simulation.workload import MAX_UNFINISHED
+from roofline.specs.library import Input
 from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
@@ -57,6 +58,7 @@ class ServerConfig:
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
         pools: of replicas that are not all alike; the rest is of the last of them then, but for `replicas`. None: all are.
         transfer: how caches move from the prefill pool to the decode pool; None: there are no such pools.
+        inputs: files of the pools besides those of `request`.
     """
 
     request: ResolvedRequest
@@ -71,6 +73,7 @@ class ServerConfig:
     attention_dp_balance: bool = False
     pools: tuple[Pool, ...] = ()
     transfer: CacheTransfer | None = None
+    inputs: tuple[Input, ...] = ()
 
     @property
     def devices(self) -> int:

@@ -16,6 +16,7 @@ from roofline.serving.kv_transfer import cache_bytes, cache_link
 from roofline.serving.simulation.disaggregation import FIRST_TOKENS, FirstToken
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.result import Simulation
 
 TIMES = AffineStepTime(1.0, sequence=0.5, cached=0.25, token=0.125)
 """A prompt of 8 takes 1 + 8/8 = 2 s alone; a step of one sequence with c tokens cached 1.5 + c/4."""
@@ -144,13 +145,13 @@ def test_random_worlds(seed: int) -> None:
 SMALL = {"rate": 4, "input_len": 500, "output_len": 50, "requests": 60}
 
 
-def simulated(**options: Any) -> roofline.Simulation:
+def simulated(**options: Any) -> Simulation:
     """Sixty requests of Llama 3.1 8B, on H100 unless it says something else."""
     return roofline.simulate("llama-3.1-8b", "h100-sxm", **{**SMALL, **options})
 
 
 def test_one_request_end_to_end() -> None:
-    """Prompt step, cache over the card's PCIe link, decode steps: the sum of what `analyze` has for each, to the tables' 1 %."""
+    """Prompt step, cache over the card's PCIe link, decode steps: the sum of what `analyze` has for each, to 1 %."""
     one = simulated(requests=1, disaggregated=True, first_token="prefill", transfer_latency="1 ms")  # noqa: S106
     seen = roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=500, output_len=50)
     request = prepare("llama-3.1-8b", "h100-sxm", batch=1, input_len=1, context=1)
@@ -178,7 +179,7 @@ def test_results_have_both_pools() -> None:
     assert content["server"]["replicas"] == 4
     assert content["transfer"]["transfers"] == 60
     assert content["goodput_per_gpu"] == pytest.approx(content["goodput"] / 4)
-    assert roofline.Simulation.from_dict(content).to_dict() == result.to_dict()
+    assert Simulation.from_dict(content).to_dict() == result.to_dict()
     assert not {"pools", "transfer", "goodput_per_gpu"} & set(simulated().to_dict())
     again = simulated(disaggregated=True, replicas=4, decode_replicas=3, ttft="1 s", tpot="50 ms")
     assert again.ttft_s == result.ttft_s
@@ -241,7 +242,7 @@ def test_pools_of_other_hardware(tmp_path: Path) -> None:
     assert (result.transfer["latency_s"], result.transfer["first_token"]) == (0.002, "transfer")
     # of the one device that decodes: all of the cache; each of two that prefill sends half of it
     assert result.transfer["link_s"]["mean"] == pytest.approx(500 * 131072 / 25e9, rel=2e-3)
-    assert result.inputs["pools"]["name"] == "pools.yaml" if "pools" in result.inputs else True
+    assert result.inputs["pools"]["name"] == "pools.yaml"
 
 
 def test_colocated_pools(tmp_path: Path) -> None:
