@@ -391,27 +391,3 @@ def _ends(replica: AnyReplica) -> float:
 
 def _last_begun(member: Member) -> tuple[bool, float, int]:
     return member.state == "serving", -member.since if member.state == "serving" else -member.asked, -member.index
-
-
-class Arrivals:
-    """Requests of an open loop as a `Source`.
-
-    Args:
-        requests: in the order of their arrival.
-    """
-
-    def __init__(self, requests: Iterator[Request]) -> None:
-        self._requests = requests
-        self._next = next(requests, None)
-
-    def next_time(self) -> float:
-        """Return when the next request arrives, in seconds; infinity: none does."""
-        return INF if self._next is None else self._next.arrival_time
-
-    def pop(self) -> Request | None:
-        """Return the next request."""
-        request, self._next = self._next, next(self._requests, None)
-        return request
-
-    def ended(self, request: Request, time: float) -> None:
-        """Nothing follows from an end."""
