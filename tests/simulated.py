@@ -268,7 +268,7 @@ class World:
     speculation: SpeculativeRounds | None = None
 
 
-def drawn_policy(rng: random.Random, name: str, seed: int) -> SchedulingPolicy:
+def drawn_policy(rng: random.Random, name: str, seed: int, *, ages: bool = True) -> SchedulingPolicy:
     """A scheduler with or without weights, errors in predicted lengths, ageing, another preemption candidate."""
     policy = SCHEDULERS[name]
     queue = policy.queue
@@ -276,7 +276,7 @@ def drawn_policy(rng: random.Random, name: str, seed: int) -> SchedulingPolicy:
         queue = ShortestFirst(rng.choice([0.2, 1.0]), (seed,))
     if isinstance(queue, LeastServed):
         queue = LeastServed(rng.choice([(), (1.0, 3.0, 0.7)]))
-    if not policy.queue().fifo and rng.random() < 0.5:
+    if ages and not policy.queue().fifo and rng.random() < 0.5:
         queue = Aged(queue, rng.choice([0.0, 2.0, 15.0]))  # type: ignore[arg-type]
     if not policy.reserves_output and rng.random() < 0.4:
         policy = replace(policy, preemption_candidate=CANDIDATES[rng.choice(sorted(CANDIDATES))].choose)
@@ -339,7 +339,7 @@ def world(seed: int, *, tiered: bool = False) -> World:
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
             fleet=fleet,
             tiers=tiers, always=always,
-            admission=admission,
+            admission=admission if fleet is None else None,  # they are not simulated together
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests), any(contents), tiers, config.speculation)
@@ -431,7 +431,8 @@ class PoolsServed:
 
 
 def serve_pools(
-    names: tuple[str, str], requests: Sequence[Request], times: StepTime, configs: tuple[EngineConfig, EngineConfig],
+    names: tuple[str | SchedulingPolicy, str | SchedulingPolicy], requests: Sequence[Request], times: StepTime,
+    configs: tuple[EngineConfig, EngineConfig],
     cost: TransferCost, *, first_token: FirstToken = FIRST_TOKENS[0], replicas: tuple[int, int] = (1, 1),
     stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin",
     clients: Sequence[float] = (), think: float = 0.0,
@@ -440,9 +441,9 @@ def serve_pools(
     logs = PoolLog(), PoolLog()
     pools: list[list[Replica]] = []
     for name, config, log, number in zip(names, configs, logs, replicas, strict=True):
-        first = sum(map(len, pools))
+        first, policy = sum(map(len, pools)), SCHEDULERS[name] if isinstance(name, str) else name
         pools.append([
-            Replica(SCHEDULERS[name], times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
+            Replica(policy, times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
             for index in range(first, first + number)
         ])  # fmt: skip
     prefill, decode = pools
@@ -490,8 +491,8 @@ def pools_world(seed: int) -> PoolsWorld:
         )  # fmt: skip
 
     configs = config(), config()
-    able = sorted(name for name, policy in SCHEDULERS.items() if not policy.static_batching)
-    names = rng.choice(able), rng.choice(able)
+    able = sorted(name for name, policy in SCHEDULERS.items() if not policy.static_batching and name != "fair")
+    policies = tuple(drawn_policy(rng, rng.choice(able), seed, ages=False) for _ in range(2))
     first_token = rng.choice(FIRST_TOKENS)
     times = Bent(rng.uniform(0.5, 2), rng.random() * 0.1, rng.random() * 0.01, rng.random() * 0.1, rng.random() * 0.001)
     costs = LinearCosts(rng.random() * 0.1, rng.random() * 0.03, rng.random() * 0.5)
@@ -515,7 +516,7 @@ def pools_world(seed: int) -> PoolsWorld:
 
     def run(stepwise: bool) -> PoolsServed:
         return serve_pools(
-            names, [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, configs, link,
+            (policies[0], policies[1]), [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, configs, link,
             first_token=first_token, replicas=replicas, stepwise=stepwise, preemption=preemption, router=router,
             clients=clients, think=0.3,
         )  # fmt: skip

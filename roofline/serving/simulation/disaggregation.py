@@ -107,7 +107,7 @@ class PoolLog(StepLog):
         arrived, prefill = transfer.request, transfer.prefill
         arrived.first_token_time, arrived.last_token_time = request.first_token_time, request.last_token_time
         arrived.num_preemptions = prefill.num_preemptions + (0 if request is prefill else request.num_preemptions)
-        arrived.num_hit_tokens = prefill.num_hit_tokens
+        arrived.num_hit_tokens, arrived.num_passed = prefill.num_hit_tokens, prefill.num_passed
         super().end(arrived, time, replica)
 
 

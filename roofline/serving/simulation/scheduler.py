@@ -603,11 +603,10 @@ class Scheduler:
         batch, requests = self.batch, [*self.running, *self.swapped]
         for request in self.running:
             if request.final_step >= 0:
-                request.num_output_tokens = request.max_tokens - (request.final_step - batch.num_steps)
+                request.num_output_tokens = batch.num_output_tokens(request)
                 request.last_token_time = max(request.last_token_time, batch.last_token_time)
-                request.num_computed_tokens = request.cache_offset + batch.num_steps
-        while self.waiting:
-            request = self.waiting.popleft()
+                request.num_computed_tokens = batch.remove(request)
+        for request in self.waiting:
             request.num_computed_tokens = 0  # what it might have found cached
             requests.append(request)
         self.running, self.prefilling, self.prefills = {}, [], []

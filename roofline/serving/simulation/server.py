@@ -312,9 +312,6 @@ def resolve_server(
     longest = max_model_len(request)
     offload = None
     if kv_offload is not None:
-        if preemption not in (None, "recompute"):
-            msg = "a preempted request finds its blocks in the tiers, where loading them is faster than computing them"
-            raise InputError(f"--preemption {preemption} and --kv-offload: {msg}; leave one of them out")
         offload = resolve_offload(kv_offload, request, config, policy, host_options or HostCopyOptions(), notes)
         host_options = None
     return ServerConfig(

@@ -23,7 +23,7 @@ from roofline.serving.simulation.admission import parse_admission
 from roofline.serving.simulation.combinations import Mechanism, check_together
 from roofline.serving.simulation.confidence import MIN_REQUESTS, WarmUp, initial_requests
 from roofline.serving.simulation.perfetto import Trace
-from roofline.serving.simulation.pools import PoolOptions, read_pools, resolve_pools
+from roofline.serving.simulation.pools import PoolOptions, PoolsQuery, read_pools, resolve_pools
 from roofline.serving.simulation.request_writer import RequestWriter
 from roofline.serving.simulation.result import Simulation, changes, is_saturated, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
@@ -231,11 +231,11 @@ def simulate(  # noqa: C901 - every option, once
     of_server = {
         "scheduler": scheduler, "preemption": preemption, "router": router, "num_gpu_blocks_override": num_gpu_blocks_override,
     }  # fmt: skip
-    check_together(_mechanisms(given))
     query = read_pools(
         disaggregated=disaggregated, pools=pools, prefill_replicas=prefill_replicas, decode_replicas=decode_replicas,
         replicas=replicas, transfer=transfer,
     )  # fmt: skip
+    check_together(_mechanisms(given, query))
     tried: list[ResolvedRequest] = []
 
     def make(
@@ -283,24 +283,32 @@ def simulate(  # noqa: C901 - every option, once
     return summarize(server, load, runs, notes, first_seed, cut)
 
 
-def _mechanisms(given: Mapping[str, Any]) -> dict[Mechanism, str]:
+def _mechanisms(given: Mapping[str, Any], query: PoolsQuery | None) -> dict[Mechanism, str]:
     """What the options ask for that is not simulated together with everything, and the option that does."""
     mechanisms: dict[Mechanism, str] = {}
-    if given["disaggregated"] or given["pools"] is not None:
+    schedulers = [given["scheduler"]]
+    if query is not None:
+        schedulers = [pool.options.get("scheduler", given["scheduler"]) for pool in query.pools]
         mechanisms["pools"] = "--disaggregated" if given["disaggregated"] else "--pools"
-    for name in ("autoscale", "failures", "kv_offload", "max_wait"):
-        if given[name] is not None:
-            mechanisms[name] = f"--{name.replace('_', '-')}"
+    plain: tuple[Mechanism, ...] = ("autoscale", "failures", "kv_offload", "max_wait")
+    mechanisms |= {name: f"--{name.replace('_', '-')}" for name in plain if given[name] is not None}
+    if given["preemption"] in ("swap", "cheaper"):
+        mechanisms["swap"] = f"--preemption {given['preemption']}"
     if given["admission"] is not None:
         admission = parse_admission(str(given["admission"]))
-        if admission.control or admission.gate:
-            mechanisms["admission"] = f"--admission {admission.text}"
+        if admission.gate is not None:
+            mechanisms["gate"] = f"--admission {admission.text}"
+        if admission.control is not None:
+            mechanisms["slo" if admission.needs_objective else "queue_limit"] = f"--admission {admission.text}"
     speculative, _ = read_options(given["deployment"])
     if speculative is not None and speculative.tokens:
         asks = next(name for name in SPECULATIVE if given["deployment"].get(name) is not None)
         mechanisms["speculation"] = f"--{asks.replace('_', '-')}"
-    if given["scheduler"] is not None and getattr(SCHEDULERS[given["scheduler"]].queue(), "meter", None) is not None:
-        mechanisms["fair"] = f"--scheduler {given['scheduler']}"
+        if speculative.method != "ngram":
+            mechanisms["draft"] = mechanisms["speculation"]
+    for name in schedulers:
+        if name is not None and getattr(SCHEDULERS[name].queue(), "meter", None) is not None:
+            mechanisms["fair"] = f"--scheduler {name}"
     return mechanisms
 
 
