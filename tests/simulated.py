@@ -11,11 +11,20 @@ from itertools import repeat
 from typing import Any
 
 from roofline.serving.queueing.rounds import RoundLengths
-from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
-from roofline.serving.simulation.failures import FailureConfig
-from roofline.serving.simulation.fleet import Arrivals, Fleet, FleetConfig, FleetRecord
 from roofline.serving.simulation.admission import AdmissionControl, QueueLimit, TTFTControl
+from roofline.serving.simulation.autoscaling import AUTOSCALERS, AutoscaleConfig
 from roofline.serving.simulation.candidates import CANDIDATES
+from roofline.serving.simulation.disaggregation import (
+    FIRST_TOKENS,
+    TRANSFER,
+    FirstToken,
+    PoolLog,
+    TransferCost,
+    Transfers,
+    disaggregated_loop,
+)
+from roofline.serving.simulation.failures import FailureConfig
+from roofline.serving.simulation.fleet import Fleet, FleetConfig, FleetRecord
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier, TierConfig, Transfer
 from roofline.serving.simulation.lora import AdapterSlots, LoraConfig, LoraRecord, Product
@@ -24,7 +33,7 @@ from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.queues import Aged, LeastServed, ShortestFirst
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.router import ROUTERS, dependent_loop, open_loop, ordered_loop
+from roofline.serving.simulation.router import ROUTERS, OpenSource, dependent_loop, open_loop, ordered_loop
 from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_log import END, SHED, StepLog
@@ -231,7 +240,7 @@ def serve(
 
     if fleet is not None:
         several = Fleet(fleet, make, ROUTERS[router].route, log)
-        source = InTurn(requests, clients, think) if clients else Arrivals(iter(requests))
+        source = InTurn(requests, clients, think) if clients else OpenSource(requests)
         several.serve(source, refuse, dependent=bool(clients))
         rows = range(0, len(log.ends), len(END))
         served.record = several.finish(max((log.ends[row + END.index("ended")] for row in rows), default=0.0))
@@ -240,9 +249,9 @@ def serve(
         make(index)
     route = ROUTERS[router].route(served.replicas)
     if clients:
-        dependent_loop(InTurn(requests, clients, think), served.replicas, route, refuse, log)
+        dependent_loop(InTurn(requests, clients, think), served.replicas, route, refuse, (log,))
     elif shared:
-        ordered_loop(requests, served.replicas, route, refuse, log)
+        ordered_loop(requests, served.replicas, route, refuse, (log,))
     else:
         open_loop(requests, served.replicas, route, refuse)
     return served
@@ -264,7 +273,7 @@ class World:
     speculation: SpeculativeRounds | None = None
 
 
-def drawn_policy(rng: random.Random, name: str, seed: int) -> SchedulingPolicy:
+def drawn_policy(rng: random.Random, name: str, seed: int, *, ages: bool = True) -> SchedulingPolicy:
     """A scheduler with or without weights, errors in predicted lengths, ageing, another preemption candidate."""
     policy = SCHEDULERS[name]
     queue = policy.queue
@@ -272,7 +281,7 @@ def drawn_policy(rng: random.Random, name: str, seed: int) -> SchedulingPolicy:
         queue = ShortestFirst(rng.choice([0.2, 1.0]), (seed,))
     if isinstance(queue, LeastServed):
         queue = LeastServed(rng.choice([(), (1.0, 3.0, 0.7)]))
-    if not policy.queue().fifo and rng.random() < 0.5:
+    if ages and not policy.queue().fifo and rng.random() < 0.5:
         queue = Aged(queue, rng.choice([0.0, 2.0, 15.0]))  # type: ignore[arg-type]
     if not policy.reserves_output and rng.random() < 0.4:
         policy = replace(policy, preemption_candidate=CANDIDATES[rng.choice(sorted(CANDIDATES))].choose)
@@ -341,7 +350,7 @@ def world(seed: int, *, tiered: bool = False) -> World:
             stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
             fleet=fleet,
             tiers=tiers, always=always,
-            admission=admission,
+            admission=admission if fleet is None else None,  # they are not simulated together
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests), any(contents), tiers, config.speculation)
@@ -417,3 +426,135 @@ def random_adapters(seed: int) -> LoraConfig:
         slots + rng.randint(0, 5), slots, on_host=slots + rng.randint(0, 3), load=rng.choice([0.0, 0.7]), fetch=rng.random(),
         token=rng.random() * 0.02, each=rng.random() * 0.3,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link of `rate` tokens/s, whose last byte is known `latency` seconds later; a token has `token_bytes` bytes."""
+
+    rate: float
+    latency: float = 0.0
+    token_bytes: float = 1.0
+
+    def cost(self, num_tokens: int, num_cached_tokens: int) -> tuple[float, float]:
+        """Return bytes and seconds."""
+        left = num_tokens - num_cached_tokens
+        return left * self.token_bytes, left / self.rate
+
+
+@dataclass
+class PoolsServed:
+    """What happened in two pools: events of each replica, prefill first, their logs, transfers, refused requests."""
+
+    prefill: list[Replica]
+    decode: list[Replica]
+    logs: tuple[PoolLog, PoolLog]
+    transfers: Transfers
+    events: list[tuple[int, Event]] = field(default_factory=list)
+    refused: list[int] = field(default_factory=list)
+
+    def ends(self) -> dict[int, dict[str, float]]:
+        """Requests that ended, by their number, with the columns of `END`."""
+        numbers = [*self.logs[0].ends, *self.logs[1].ends]
+        rows = [numbers[at : at + len(END)] for at in range(0, len(numbers), len(END))]
+        return {int(row[0]): dict(zip(END, row, strict=True)) for row in rows}
+
+    def sent(self) -> list[dict[str, float]]:
+        """Transfers in their order, with the columns of `TRANSFER`."""
+        numbers = self.transfers.rows
+        rows = [numbers[at : at + len(TRANSFER)] for at in range(0, len(numbers), len(TRANSFER))]
+        return [dict(zip(TRANSFER, row, strict=True)) for row in rows]
+
+
+def serve_pools(
+    names: tuple[str | SchedulingPolicy, str | SchedulingPolicy], requests: Sequence[Request], times: StepTime,
+    configs: tuple[EngineConfig, EngineConfig],
+    cost: TransferCost, *, first_token: FirstToken = FIRST_TOKENS[0], replicas: tuple[int, int] = (1, 1),
+    stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin",
+    clients: Sequence[float] = (), think: float = 0.0,
+) -> PoolsServed:  # fmt: skip
+    """Serve requests in a prefill and a decode pool; schedulers, configurations and replicas of both."""
+    logs = PoolLog(), PoolLog()
+    pools: list[list[Replica]] = []
+    for name, config, log, number in zip(names, configs, logs, replicas, strict=True):
+        first, policy = sum(map(len, pools)), SCHEDULERS[name] if isinstance(name, str) else name
+        pools.append([
+            Replica(policy, times, config, log=log, preemption=preemption, index=index, stepwise=stepwise)
+            for index in range(first, first + number)
+        ])  # fmt: skip
+    prefill, decode = pools
+    served = PoolsServed(prefill, decode, logs, Transfers(prefill, decode, cost, first_token))
+
+    def listen(index: int) -> Callable[[Event], None]:
+        return lambda event: served.events.append((index, event))
+
+    for replica in (*prefill, *decode):
+        replica.scheduler.watch = listen(replica.index)
+
+    def refuse(request: Request) -> bool:
+        prompt = Request(request.index, request.arrival_time, request.num_prompt_tokens, 1)
+        if prefill[0].refusal(prompt) is None and decode[0].refusal(request) is None:
+            return False
+        served.refused.append(request.index)
+        return True
+
+    source = InTurn(requests, clients, think) if clients else OpenSource(requests)
+    routes = ROUTERS[router].route(prefill), ROUTERS[router].route(decode)
+    disaggregated_loop(source, prefill, decode, routes, served.transfers, refuse, logs)
+    return served
+
+
+@dataclass(frozen=True)
+class PoolsWorld:
+    """Two random pools under a random workload, often too small for it."""
+
+    run: Callable[[bool], PoolsServed]
+    """Serves it, step by step or not."""
+    requests: tuple[tuple[float, int, int, int], ...]
+    """Arrival, tokens of prompt and output, class; in a closed loop the arrival has no meaning."""
+    first_token: FirstToken
+
+
+def pools_world(seed: int) -> PoolsWorld:
+    """The world of a seed."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    size = rng.choice([1, 3, 4, 16])
+
+    def config() -> EngineConfig:
+        return EngineConfig(
+            rng.randint(6, 80), size, rng.randint(1, 12), rng.randint(12, 64), num_fixed_blocks=rng.choice([0, 0, 1]),
+            enable_prefix_caching=rng.random() < 0.5, uncached_first=rng.random() < 0.3,
+        )  # fmt: skip
+
+    configs = config(), config()
+    able = sorted(name for name, policy in SCHEDULERS.items() if not policy.static_batching and name != "fair")
+    policies = tuple(drawn_policy(rng, rng.choice(able), seed, ages=False) for _ in range(2))
+    first_token = rng.choice(FIRST_TOKENS)
+    times = Bent(rng.uniform(0.5, 2), rng.random() * 0.1, rng.random() * 0.01, rng.random() * 0.1, rng.random() * 0.001)
+    costs = LinearCosts(rng.random() * 0.1, rng.random() * 0.03, rng.random() * 0.5)
+    preemption = PreemptionPolicy(rng.choice(MODES), costs, rng.choice([math.inf, 60]))
+    max_tokens = max(2, min(one.num_gpu_blocks for one in configs) * size // 2)
+    pace, time, requests = rng.choice([0, 0.1, 1, 10]), 0.0, []
+    for _ in range(rng.randint(1, 40)):
+        requests.append((time, rng.randint(1, max_tokens), rng.randint(1, max_tokens), rng.randint(0, 2)))
+        time += rng.expovariate(1 / pace) if pace else 0.0
+    contents: list[Content | None] = [None] * len(requests)
+    # NB: what `prefix-aware` sees cached within a run of steps is as of its begin
+    router = rng.choice(sorted(name for name in ROUTERS if name != "prefix-aware"))
+    if rng.random() < 0.5:
+        contents = [
+            ((-1 - rng.randrange(2), rng.choice([3, 8, 17])), (rng.choice([-8, -9, index]), ENDLESS))
+            for index in range(len(requests))
+        ]
+    clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
+    link = Link(rng.choice([1.0, 10.0, 1000.0]), rng.random())
+    replicas = rng.choice([1, 1, 2, 3]), rng.choice([1, 1, 2, 3])
+
+    def run(stepwise: bool) -> PoolsServed:
+        return serve_pools(
+            (policies[0], policies[1]), [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, configs, link,
+            first_token=first_token, replicas=replicas, stepwise=stepwise, preemption=preemption, router=router,
+            clients=clients, think=0.3,
+        )  # fmt: skip
+
+    return PoolsWorld(run, tuple(requests), first_token)

@@ -285,6 +285,45 @@ class FleetOptions(TypedDict, total=False):
     max_lora_rank: Annotated[Count, _count("Rank of the adapters.", "16", metavar="R")]
 
 
+class PoolOptions(TypedDict, total=False):
+    """Replicas that only prefill, or only decode; replicas of several deployments."""
+
+    disaggregated: Annotated[
+        Flag,
+        _flag(
+            "Prefill and decode on separate replicas: KV caches are sent from the prefill pool to the decode pool. How many "
+            "replicas each pool has follows from --replicas (rate matching), unless given."
+        ),
+    ]
+    prefill_replicas: Annotated[Count, _count("Number of replicas that prefill.", "rate matching")]
+    decode_replicas: Annotated[Count, _count("Number of replicas that decode.", "rate matching")]
+    pools: Annotated[
+        Text,
+        _text(
+            "YAML file (kind: pools) with options of a prefill and a decode pool (hardware, parallelism, ...), or of several "
+            "colocated pools behind one router.",
+            "FILE",
+        ),
+    ]
+    transfer_bandwidth: Annotated[
+        Quantity,
+        _text(
+            'Bandwidth of a KV cache transfer, per device and direction, such as "50 GB/s".', "RATE",
+            "the network of the node, otherwise the link to the host",
+        ),
+    ]  # fmt: skip
+    transfer_latency: Annotated[Quantity, _text('Further time per transfer, such as "2 ms".', "TIME", "0")]
+    first_token: Annotated[
+        Text,
+        _text(
+            "When the first token is returned: prefill (when the prompt is computed), transfer (when the KV cache has arrived) "
+            "or decode (with the first decode step).",
+            "WHEN",
+            "set by the engine (vLLM: decode; SGLang, TensorRT-LLM: transfer)",
+        ),
+    ]
+
+
 class CopyOptions(TypedDict, total=False):
     """Copies between a device and its host."""
 
@@ -360,7 +399,7 @@ SIMULATE = {
         PLAN["profile"], group="Workload",
         help="Relative load in equal intervals of a day, such as 1,1,2,4,3,1, or a file; --rate is the mean.",
     ),
-    **_by_name(entries({"Fleet": FleetOptions})),
+    **_by_name(entries({"Fleet": FleetOptions})), **_by_name(entries({"Disaggregation": PoolOptions})),
     **{name: option for name, option in COPIES.items() if name != "overlapped"},
     **_by_name(entries({"KV cache tiers": OffloadOptions})), **_by_name(entries({"Runs": RunOptions})),
     "percentile": replace(

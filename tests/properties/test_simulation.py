@@ -194,6 +194,8 @@ def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
         assert len(runs.replicas) == len(steps.replicas)
         assert not apart(runs, steps), (seed, one.name, one.mode)
         assert (runs.refused, runs.failed) == (steps.refused, steps.failed)
+        counts = [(log.num_rounds, log.num_accepted_tokens) for log in (runs.log, steps.log)]
+        assert counts[0] == counts[1]
         ended = [int(index) for index in runs.log.ends[:: len(END)]]
         assert sorted([*ended, *runs.refused, *runs.failed]) == list(range(len(one.requests)))
         left, right = runs.record, steps.record

@@ -37,9 +37,8 @@ def history_sections(result: Simulation) -> list[Section]:
 
 
 def _requests(result: Simulation) -> Figure:
-    series, server = result.series, result.server
-    fleet = result.fleet or {}
-    slots = server["max_num_seqs"] * int(fleet.get("peak_replicas") or server["replicas"])
+    series, fleet = result.series, result.fleet or {}
+    slots = sum(part["max_num_seqs"] * int(fleet.get("peak_replicas") or part["replicas"]) for part in _servers(result))
     near = max(series["running"]) >= slots / 2
     count = _few(result, _LEVELS)
     lines = {name: _means(series[name], count) for name in ("running", "waiting")}
@@ -51,13 +50,19 @@ def _requests(result: Simulation) -> Figure:
     )  # fmt: skip
 
 
+def _servers(result: Simulation) -> list[dict[str, Any]]:
+    """The servers of all pools, or the one server."""
+    return [one["server"] for one in result.pools] or [result.server]
+
+
 def _blocks(result: Simulation) -> Figure:
-    server = result.server
-    there = server["blocks"] * server["replicas"]
-    note = f"Of {there:,} blocks of {server['block_size']:,} tokens; at 100 % a request is preempted, or waits."
+    there = sum(part["blocks"] * part["replicas"] for part in _servers(result))
+    sizes = " and ".join(f"{size:,}" for size in sorted({part["block_size"] for part in _servers(result)}))
+    note = f"Of {there:,} blocks of {sizes} tokens; at 100 % a request is preempted, or waits."
     count = _few(result, _LEVELS)
     taken = [value / there for value in _means(result.series["blocks"], count)]
     if result.fleet is not None:
+        server = result.server
         note = f"Of {server['blocks']:,} blocks of {server['block_size']:,} tokens in each replica that serves."
         serving = _means(result.series["serving"], count)
         blocks = _means(result.series["blocks"], count)

@@ -34,9 +34,11 @@ from roofline.report.simulation.summary import (
     latency_table,
     load_table,
     offload_table,
+    pools_table,
     preemption_table,
     refusals_table,
     remarks,
+    transfer_table,
     verdict,
     workload,
 )
@@ -142,6 +144,8 @@ def _load_tables(result: Simulation) -> list[Table]:
         "load": load_table(result),
         "tiers": offload_table(result),
         "between": interval_table(result),
+        "pools": pools_table(result),
+        "transfers": transfer_table(result),
         "costs": preemption_table(result),
         "refused": refusals_table(result),
     }

@@ -150,7 +150,10 @@ def workload(result: Simulation) -> list[str]:
     if one is not None and one["prefix_hit"]:
         parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
     if server:
-        parts += [text] if (text := _replicas(result)) else []
+        if result.pools:
+            parts.append(pools(result))
+        elif text := _replicas(result):
+            parts.append(text)
         parts.append(f"scheduler {server['scheduler']}")
         parts += [f"admission {server['admission']}"] if server.get("admission", "all") != "all" else []
     return parts
@@ -162,6 +165,87 @@ def _replicas(result: Simulation) -> str:
     if scale is not None:
         return f"{scale['min']} to {scale['max']} replicas ({_router(server)}, scaled by {scale['policy']})"
     return f"{server['replicas']} replicas ({_router(server)})" if server["replicas"] > 1 else ""
+
+
+_DOES = {"prefill": "that prefill", "decode": "that decode"}
+
+
+def pools(result: Simulation) -> str:
+    """The pools of replicas in words."""
+    disaggregated = result.transfer is not None
+    listed = [_pool(result, one, what=_DOES[one["role"]] if disaggregated else f"({one['name']})") for one in result.pools]
+    return f"{'disaggregated' if disaggregated else 'pools'}: {' + '.join(listed)}"
+
+
+def _pool(result: Simulation, one: Mapping[str, Any], what: str) -> str:
+    sizes = [
+        f"{short} {one['deployment'][name]}"
+        for short, name in (("TP", "tensor_parallel"), ("PP", "pipeline_parallel"), ("DP", "data_parallel"))
+        if one["deployment"].get(name, 1) != result.pools[-1]["deployment"].get(name, 1) or one["deployment"].get(name, 1) > 1
+    ]
+    other = [] if one["hardware"]["name"] == result.hardware["name"] else [one["hardware"]["title"]]
+    about_it = f" ({', '.join([*other, *sizes])})" if other or sizes else ""
+    return f"{plural(one['replicas'], 'replica')}{about_it} {what}"
+
+
+def pools_table(result: Simulation) -> Table | None:
+    """Text table of the pools: replicas, utilization, requests that run and wait; None without pools."""
+    if not result.pools:
+        return None
+    rows = tuple(
+        (
+            one["name"], one["hardware"]["title"], str(one["replicas"]), str(one["devices"]),
+            *(percent(one["utilisation"][name], 1) for name in ("busy", "compute", "memory", "kv")),
+            about_number(one["running"]), about_number(one["waiting"]),
+        )
+        for one in result.pools
+    )  # fmt: skip
+    columns = ("pool", "hardware", "replicas", "devices", "busy", "compute", "memory", "KV blocks", "running", "waiting")
+    note = "busy: share of the time in steps; running and waiting: requests per replica, while it is busy"
+    return Table("Pools", note, columns, (False, False, *[True] * 8), rows)
+
+
+_WAYS = (
+    ("wait_for_blocks_s", "wait for blocks"), ("wait_for_link_s", "wait for link"), ("link_s", "on the link"),
+    ("transfer_s", "prompt to arrival"),
+)  # fmt: skip
+
+
+def transfer_table(result: Simulation) -> Table | None:
+    """Text table of the times of KV cache transfers; None without any."""
+    sent = result.transfer
+    if sent is None or not sent["transfers"]:
+        return None
+    figures = ("mean", "p50", "p90", "p95", "p99", "max")
+    rows = tuple((label, *(about(sent[name][figure]) for figure in figures)) for name, label in _WAYS)
+    return Table("KV cache transfers", _sent(sent), ("time", *figures), (False, *[True] * 6), rows)
+
+
+def _sent(sent: Mapping[str, Any]) -> str:
+    each = quantity(sent["bytes_per_device"] / sent["transfers"], "B", 3)
+    sender, receiver = (percent(sent[f"{end}_utilisation"], 1) for end in ("sender", "receiver"))
+    used = f"links in use: {sender} of the time of a sender, {receiver} of a receiver"
+    return f"{plural(sent['transfers'], 'cache')} of {each} per device on average; {used}"
+
+
+def _pool_lines(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and texts: utilization of each pool, and what transfers take."""
+    if not result.pools:
+        return []
+    used = [(one["name"], one["utilisation"]) for one in result.pools]
+    shares = "; ".join(
+        f"{name} busy {percent(of['busy'], 0)} of the time, KV cache {percent(of['kv'], digits=2)}" for name, of in used
+    )
+    lines = [("Pools", shares)]
+    if result.goodput_per_gpu is not None:
+        devices = sum(one["devices"] for one in result.pools)
+        lines.append(("Per GPU", f"goodput {number(result.goodput_per_gpu, 3)} req/s, over {devices:,} GPUs"))
+    sent = result.transfer
+    if sent is not None and sent["transfers"]:
+        parts = ", ".join(f"{about(sent[name]['mean'])} {label}" for name, label in _WAYS[:3])
+        whole = f"{about(sent['transfer_s']['mean'])} from prompt to arrival on average: {parts}"
+        lines.append(("Transfers", whole))
+    return lines
 
 
 def _router(server: Mapping[str, Any]) -> str:
@@ -207,9 +291,13 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
     lines = [
         ("Throughput", "; ".join(parts)),
         ("Utilization", f"{shares}, on average"),
-        ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
-    ]
-    lines += fleet_lines(result)
+        *_pool_lines(result),
+        *(
+            [("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}")]
+            if not result.pools else []
+        ),
+        *fleet_lines(result),
+    ]  # fmt: skip
     in_common = any(one.get("conversation") for one in result.workload["classes"])
     if result.prefix_hit_rate is not None and in_common and result.kv_offload is None:
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
@@ -395,7 +483,7 @@ def tables(result: Simulation) -> list[Table]:
         return []
     listed = (
         latency_table(result), rates_table(result), confidence_table(result), load_table(result), offload_table(result),
-        interval_table(result),
+        pools_table(result), transfer_table(result), interval_table(result),
     )  # fmt: skip
     return [table for table in listed if table is not None]
 
@@ -431,7 +519,7 @@ def load_table(result: Simulation) -> Table:
         ("prompts", f"{about_number(rates['prompt_tokens_per_s'])} tok/s"),
         ("compute", percent(utilisation["compute"], 1)),
         ("memory", percent(utilisation["memory"], 1)),
-        ("KV blocks", f"{percent(utilisation['kv'], 1)} of {result.server['blocks']:,} per replica"),
+        ("KV blocks", percent(utilisation["kv"], 1) + ("" if result.pools else f" of {result.server['blocks']:,} per replica")),
     ]
     note = "compute: matrix FLOP/s over the peak; memory: bytes/s over the bandwidth; means over time"
     return Table("Load", note, ("what", "value"), (False, True), tuple(rows))
@@ -511,6 +599,8 @@ def _classes(result: Simulation) -> Table:
 
 def _server(result: Simulation) -> Table:
     server = result.server
+    if result.pools:
+        return _servers(result)
     rows = [
         ("replicas", _replicas(result) or f"{server['replicas']:,}"),
         ("scheduler", server["scheduler"]),
@@ -521,6 +611,21 @@ def _server(result: Simulation) -> Table:
         ("new tokens per step", f"{server['max_num_batched_tokens']:,}"),
     ]
     return Table("Server", "", ("setting", "value"), (False, False), tuple(rows))
+
+
+def _servers(result: Simulation) -> Table:
+    """Settings of the server of each pool."""
+    settings = (
+        ("replicas", "replicas"), ("router", "router"), ("scheduler", "scheduler"), ("preemption", "preemption"),
+        ("step times", "basis"), ("KV blocks of a replica", "blocks"), ("tokens of a block", "block_size"),
+        ("max running requests", "max_num_seqs"), ("new tokens per step", "max_num_batched_tokens"),
+    )  # fmt: skip
+    rows = tuple(
+        (label, *(f"{value:,}" if isinstance(value := one["server"][name], int) else str(value) for one in result.pools))
+        for label, name in settings
+    )
+    names = tuple(one["name"] for one in result.pools)
+    return Table("Server", "", ("setting", *names), (False,) * (1 + len(names)), rows)
 
 
 def _inputs(result: Simulation) -> Table:

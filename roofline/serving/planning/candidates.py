@@ -22,11 +22,12 @@ from roofline.predict.engine_command import (
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.speculation import Speculation
 from roofline.registry import Registry
+from roofline.serving.kv_transfer import cache_link
 from roofline.serving.planning.batch import BatchPerformance, batch_performance, fewest_replicas
 from roofline.serving.planning.load import Load, Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
 from roofline.serving.planning.result import Candidate, Cost, Finish, Pool, Power, Simulated
-from roofline.serving.planning.search import Option, cache_link
+from roofline.serving.planning.search import Option
 from roofline.serving.planning.sizing import Role, SizedReplica
 from roofline.serving.queueing.replica import BOUND
 from roofline.serving.queueing.steady import steady

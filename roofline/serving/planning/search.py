@@ -19,7 +19,8 @@ from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.predict.drafts import resolve
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import PhaseName, ResolvedRequest, Workload
-from roofline.predict.speculation import Speculation, SpeculativeMemory
+from roofline.predict.speculation import Speculation
+from roofline.serving.kv_transfer import cache_bytes, cache_link
 from roofline.serving.planning.batch import size_for_batch
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
@@ -358,31 +359,14 @@ def longest_held(request: ResolvedRequest, wanted: int) -> int:
     return wanted if most is None else min(wanted, most + 1)
 
 
-def cache_link(hardware: Hardware) -> tuple[str, float] | None:
-    """The link that caches move over between pools, as text, and its bytes/s per device in one direction.
-
-    It is the network of a node, else the link to the host; None if neither is known.
-    """
-    if hardware.node is not None and hardware.node.network is not None:
-        link = hardware.node.network
-        return f"{link.name} between nodes", link.per_direction.value
-    host = (hardware.node.host_link if hardware.node is not None else None) or hardware.accelerator.host_link
-    return None if host is None else (f"{host.name}, the link to the host", host.per_direction.value)
-
-
 def _transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Array, ...]:
     """Seconds to send the cache of each prompt, (K,) per class: the part of the fullest device at `rate` bytes/s."""
     import numpy as np
 
     seconds = []
-    stages = request.memory.stages
-    if isinstance(request.memory, SpeculativeMemory) and request.memory.draft is not None:
-        stages = (*stages, request.memory.draft.fullest_stage)  # of one pipeline stage
     for service in load.services:
         lengths = np.unique(service.mix.prompts)
         some = lengths[np.unique(np.linspace(0, len(lengths) - 1, _TRANSFER_LENGTHS).round().astype(int))]
-        whole = max if len(stages) == len(request.memory.stages) else sum
-        size = [whole([float(stage.kv_bytes(int(length), allocated=False)) + stage.state_bytes(allocated=False)
-                       for stage in stages]) for length in some]  # fmt: skip
+        size = [cache_bytes(request, int(length)) for length in some]
         seconds.append(np.interp(service.mix.prompts, some, size) / rate)
     return tuple(seconds)

@@ -50,10 +50,10 @@ def least_important(scheduler: Scheduler) -> Request:
 
 def fewest_output_tokens(scheduler: Scheduler) -> Request:
     """The request with the fewest output tokens; of equal ones that with the longest prompt, the last admitted."""
-    num_steps = scheduler.batch.num_steps
+    batch = scheduler.batch
 
     def key(request: Request) -> tuple[int, int]:
-        more = request.max_tokens - (request.final_step - num_steps) if request.final_step >= 0 else request.num_output_tokens
+        more = batch.num_output_tokens(request) if request.final_step >= 0 else request.num_output_tokens
         return more, -request.num_prompt_tokens
 
     return min(reversed(scheduler.running), key=key)
@@ -70,8 +70,8 @@ def cheapest(scheduler: Scheduler) -> Request:
 
     def key(request: Request) -> tuple[bool, float]:
         decodes = request.final_step >= 0
-        num_tokens = request.cache_offset + batch.num_steps if decodes else request.num_computed_tokens
-        num_blocks = cache.blocks_of(num_tokens) if decodes else request.num_blocks
+        num_tokens = int(batch.cached_tokens(request)) if decodes else request.num_computed_tokens
+        num_blocks = cache.blocks_held(request, batch.num_steps, allocated=False) if decodes else request.num_blocks
         num_prefix = request.num_prefix_tokens
         if decodes and preemption.swaps(num_tokens, scheduler.num_swapped_tokens, num_prefix):
             seconds = sum(preemption.costs.swap_seconds(num_tokens))

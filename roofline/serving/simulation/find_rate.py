@@ -249,6 +249,8 @@ class _Search:
         from roofline.predict.compiled import compile
 
         one, server = probe.workload["classes"][0], probe.server
+        if probe.pools:  # as if all replicas decoded, which the search halves as often as it takes
+            server = {**server, "replicas": max(pool["replicas"] for pool in probe.pools)}
         prompt, output = float(one["mean_input"]), float(one["mean_output"])
         alone = (probe.ttft_s.mean or 0.0) + (output - 1) * (probe.tpot_s.mean or 0.0)
         guess = float(server["replicas"]) / max(alone, 1e-9)  # one request at a time

@@ -153,6 +153,7 @@ class Fleet:
         self._scaler = None if config.autoscale is None else Autoscaler(config.autoscale)
         self._queue: deque[tuple[Request, float]] = deque()
         self._num_sent = 0
+        """Requests that were sent to replicas, or shed before."""
         self._tries: dict[int, int] = {}
         self._source: Source | None = None
         for _ in range(config.replicas):
@@ -221,7 +222,9 @@ class Fleet:
         while (time := source.next_time()) <= until:
             if (request := source.pop()) is None:
                 continue
+            num_shed = self.log.num_shed
             if refuse(request):
+                self._num_sent += self.log.num_shed - num_shed
                 source.ended(request, time)
             else:
                 self._num_sent += 1
@@ -240,7 +243,7 @@ class Fleet:
 
     @property
     def _num_unfinished(self) -> int:
-        return self._num_sent - self.log.num_ended - self.log.num_failed
+        return self._num_sent - self.log.num_ended - self.log.num_failed - self.log.num_shed
 
     def _dispatch(self, request: Request, time: float) -> None:
         if self._serving:
@@ -391,27 +394,3 @@ def _ends(replica: AnyReplica) -> float:
 
 def _last_begun(member: Member) -> tuple[bool, float, int]:
     return member.state == "serving", -member.since if member.state == "serving" else -member.requested, -member.index
-
-
-class Arrivals:
-    """Requests of an open loop as a `Source`.
-
-    Args:
-        requests: in the order of their arrival.
-    """
-
-    def __init__(self, requests: Iterator[Request]) -> None:
-        self._requests = requests
-        self._next = next(requests, None)
-
-    def next_time(self) -> float:
-        """Return when the next request arrives, in seconds; infinity: none does."""
-        return INF if self._next is None else self._next.arrival_time
-
-    def pop(self) -> Request | None:
-        """Return the next request."""
-        request, self._next = self._next, next(self._requests, None)
-        return request
-
-    def ended(self, request: Request, time: float) -> None:
-        """Nothing follows from an end."""

@@ -207,8 +207,8 @@ class Metrics:
 
     # The log
 
-    def read(self, log: StepLog) -> None:
-        """Add the rows of a log to the sums, and empty it."""
+    def read(self, log: StepLog, pool: PoolSums | None = None) -> None:
+        """Add the rows of a log to the sums, and empty it; those of a pool to its own sums too."""
         import numpy as np
 
         def table(row: list[float], width: int) -> Array:
@@ -230,7 +230,9 @@ class Metrics:
             self._add_failed(*failed.T)
         if len(shed):
             self._add_shed(dict(zip(SHED, shed.T, strict=True)))
-        self._add_runs(dict(zip(RUN, runs.T, strict=True)))
+        self._add_runs(dict(zip(RUN, runs.T, strict=True)), gives_tokens=pool is None or pool.gives_tokens)
+        if pool is not None:
+            pool.add(runs, chunks)
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
         for batch, rows in self.batches.of_requests(loads[:, 0]) if len(loads) else ():
@@ -307,7 +309,7 @@ class Metrics:
             for index, num in zip(*np.unique(shed["class"][rows], return_counts=True), strict=True):
                 batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 1), float(num)])
 
-    def _add_runs(self, runs: dict[str, Array]) -> None:
+    def _add_runs(self, runs: dict[str, Array], *, gives_tokens: bool = True) -> None:
         import numpy as np
 
         begins, ends, steps = runs["begins"], runs["ends"], runs["steps"]
@@ -319,7 +321,8 @@ class Metrics:
             self.series.level(name, begins, ends, runs[name])
         self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])
         self.swap_s += float(runs["lead"].sum())
-        self.series.count_evenly("output_tokens", begins, ends, runs["tokens"] * steps + runs["prompts"])
+        prompts_ended = runs["prompts"] if gives_tokens else 0.0
+        self.series.count_evenly("output_tokens", begins, ends, runs["tokens"] * steps + prompts_ended)
         prompts = runs["prompt_tokens"] > 0
         self.series.count_evenly("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
         decode = np.flatnonzero(sequences > 0)
@@ -358,6 +361,42 @@ def _longest(ended: dict[str, Array], ttft: Array, before: dict[str, Any] | None
         "request": int(ended["index"][place]), "class": int(ended["class"][place]), "seconds": float(ttft[place]),
         "admitted_before": int(ended["passed"][place]),
     }  # fmt: skip
+
+
+class PoolSums:
+    """Sums over the steps of one pool of replicas.
+
+    Args:
+        utilization: computes busy seconds from its log.
+        gives_tokens: whether the token after a prompt is one that the client gets.
+    """
+
+    __slots__ = (
+        "block_seconds",
+        "busy_s",
+        "gives_tokens",
+        "prompt_tokens",
+        "running_s",
+        "utilization",
+        "utilized_s",
+        "waiting_s",
+    )
+
+    def __init__(self, utilization: Utilization, *, gives_tokens: bool = True) -> None:
+        self.utilization, self.gives_tokens = utilization, gives_tokens
+        self.utilized_s = dict.fromkeys(("matrix", "memory"), 0.0)
+        self.block_seconds = self.busy_s = self.running_s = self.waiting_s = 0.0
+        """Blocks taken, time in steps, requests that run and that wait, integrated over the steps."""
+
+    def add(self, runs: Array, chunks: Array) -> None:
+        """Add rows with the columns `RUN` and `CHUNK`."""
+        took = runs[:, _COLUMN["ends"]] - runs[:, _COLUMN["begins"]]
+        self.busy_s += float(took.sum())
+        self.block_seconds += float(took @ runs[:, _COLUMN["blocks"]])
+        self.running_s += float(took @ runs[:, _COLUMN["running"]])
+        self.waiting_s += float(took @ runs[:, _COLUMN["waiting"]])
+        for name, seconds in self.utilization.seconds(runs, chunks).items():
+            self.utilized_s[name] += seconds
 
 
 _OF_GAPS = ("lead", "more", "seconds", "sequences", "stalled", "steps")

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from heapq import heappop, heappush
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from roofline import files
 from roofline.errors import InputError
@@ -30,8 +30,13 @@ from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import Watch
 from roofline.text import clean
 
+if TYPE_CHECKING:
+    from roofline.serving.simulation.disaggregation import Transfer
+
 SUFFIXES = (".json", ".json.gz")
 _FLUSH = 1 << 12  # events
+_TRANSFERS = 1 << 20
+"""The process with the caches that are sent from one replica to another."""
 _STEPS = 1
 """The track of a process that has its steps; slots follow."""
 _LINKS = 1 << 20
@@ -66,16 +71,18 @@ class Trace:
         self._lines: list[str] = []
         self._between = ""
         self._watches: list[_Watch] = []
-        self._refusing = 0
+        self._refusing = self._transferring = 0
+        self._senders: set[int] = set()
         head = {"displayTimeUnit": "ms", "otherData": {name: clean(value) for name, value in (metadata or {}).items()}}
         self._write(f'{json.dumps(head)[:-1]}, "traceEvents": [\n')
 
-    def watch(self, replica: Replica) -> Watch:
-        """Add a process for a replica; returns what receives its events (`Scheduler.watch`)."""
+    def watch(self, replica: Replica, label: str = "replica") -> Watch:
+        """Add a process for a replica, called by a label and its number; returns what receives its events
+        (`Scheduler.watch`)."""
         pid = replica.index + 1
         watch = _Watch(self, replica, pid)
         self._watches.append(watch)
-        self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"replica {replica.index}"}}')
+        self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"{label} {replica.index}"}}')
         self.put(f'"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}')
         self.name_track(pid, _STEPS, "engine steps")
         return watch
@@ -90,6 +97,24 @@ class Trace:
         self.put(
             f'"i","s":"t","pid":{self._refusing},"tid":{_STEPS},"ts":{_us(request.arrival_time)},"name":"{what}",'
             f'"args":{{"request":{request.index},"prompt":{request.num_prompt_tokens},"answer":{request.max_tokens}}}'
+        )
+
+    def transferred(self, transfer: Transfer) -> None:
+        """Add a cache on its way from one replica to another, on the track of its sender."""
+        if not self._transferring:
+            self._transferring = pid = _TRANSFERS
+            self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"KV cache transfers"}}')
+            self.put(f'"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}')
+        pid, tid = self._transferring, transfer.sender + 1
+        if tid not in self._senders:
+            self._senders.add(tid)
+            self.name_track(pid, tid, f"from replica {transfer.sender}")
+        which = f'"pid":{pid},"tid":{tid},"name":"transfer"'
+        begin, end = _us(transfer.begins), _us(transfer.sent)
+        self.put(
+            f'"X",{which},"ts":{begin},"dur":{end - begin},"args":{{"request":{transfer.request.index},'
+            f'"to replica":{transfer.receiver},"bytes per device":{round(transfer.num_bytes)},'
+            f'"waited for blocks and link_us":{begin - _us(transfer.handed)}}}'
         )
 
     def name_track(self, pid: int, tid: int, text: str) -> None:
@@ -151,6 +176,7 @@ class _Watch:
             "preempt": lambda event: self._evicted(event, "preempted"),
             "swap": lambda event: self._evicted(event, "swapped"),
             "resume": self._resume, "loading": self._loading, "load": self._load, "shed": self._shed,
+            "receive": self._receive, "handoff": self._handed,
         }  # fmt: skip
 
     def __call__(self, event: tuple[Any, ...]) -> None:
@@ -241,6 +267,17 @@ class _Watch:
         self._leave(index, begin, keep_slot=True)
         self._begin(request, "decode", begin, slot)
 
+    def _receive(self, event: tuple[Any, ...]) -> None:
+        """A request whose cache was sent begins to decode."""
+        _, at, _ = event
+        request = next(reversed(self._scheduler.running))  # the last that was admitted
+        self._begin(request, "decode", _us(at), self._slot())
+
+    def _handed(self, event: tuple[Any, ...]) -> None:
+        """A request goes on to another replica."""
+        _, at, index = event
+        self._leave(index, _us(at))
+
     def _resume(self, event: tuple[Any, ...]) -> None:
         _, at, index = event
         request, begin = self._now[index][0], _us(at)
@@ -265,7 +302,8 @@ class _Watch:
     def _end(self, event: tuple[Any, ...]) -> None:
         _, at, index = event
         request, end, scheduler = self._now[index][0], _us(at), self._scheduler
-        ttft, e2e = request.first_token_time - request.arrival_time, at - request.arrival_time
+        arrived = request.arrival_time if request.transfer is None else request.transfer.request.arrival_time
+        ttft, e2e = request.first_token_time - arrived, at - arrived
         self._leave(index, end, f',"ttft_s":{ttft:.6g},"e2e_s":{e2e:.6g}')
         if not scheduler.running:  # no step may come for long
             self._count("running", "requests", end, 0)

@@ -102,6 +102,13 @@ class RankGroup:
         scheduler.num_prompt_tokens += request.num_prompt_tokens
         waiting.append(request)
 
+    def notice(self, time: float) -> None:
+        """Wake up at `time`, in seconds, for something else than an arrival, or cut what is planned."""
+        if self.ends == INF:
+            self.ends = time
+        elif self._num_steps > 1:
+            self._cut(time, ahead=False)
+
     def advance(self, until: float) -> None:
         """Complete every step that ends before a time, in seconds."""
         while self.ends < until:

@@ -144,7 +144,7 @@ class Replica:
             self.ends = time  # it wakes up; requests that arrive at the same time are seen too
         elif self.num_steps > 1:
             if not (self.uncuttable or (scheduler.fifo and scheduler.waiting)):
-                request.seen_time = self._cut(time)
+                request.seen_time = self._cut(time, ahead=self._async)
         else:
             request.seen_time = self.ends
         request.queued_time = time
@@ -165,6 +165,13 @@ class Replica:
                 self._num_arrived -= 1
                 self._sum_arrived -= time
         return True
+
+    def notice(self, time: float) -> None:
+        """Wake up at `time`, in seconds, for something else than an arrival, or cut what is planned."""
+        if self.ends == INF:
+            self.ends = time
+        elif self.num_steps > 1:
+            self._cut(time, ahead=False)
 
     def note_arrival(self, time: float) -> None:
         """Count a request that arrives at `time`, in seconds, during a step."""
@@ -234,7 +241,10 @@ class Replica:
         scheduler, batch = self.scheduler, self.batch
         if scheduler.settles:
             scheduler.settle(self.now)
-        if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped and not scheduler.loading:
+        if (
+            not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped and not scheduler.loading
+            and not scheduler.received
+        ):  # fmt: skip
             if not batch.num_sequences:
                 self.ends = INF
                 scheduler.free_pending()
@@ -260,8 +270,10 @@ class Replica:
                 self.ends += scheduler.adapter_seconds(scheduler.adapters)
         elif batch.num_sequences:
             self._plan()
-        else:
+        elif scheduler.loading:
             self.idle, self.ends = True, min([request.ready_time for request in scheduler.loading])
+        else:  # until a cache has been sent, or arrives
+            self.ends = INF
         if self.stepwise:
             scheduler.check()
 
@@ -321,13 +333,13 @@ class Replica:
         steps = 0 if ready <= self.now else steps_until(ready, self._start, self._first_s, self._slope_s, num_steps)
         return min(max(steps + self._async, 1), num_steps)
 
-    def _cut(self, time: float) -> float:
-        """End the planned run with the first step that ends at `time` or after it, under asynchronous scheduling with the one
-        after that; returns when that first one ends."""
+    def _cut(self, time: float, *, ahead: bool) -> float:
+        """End the planned run with the first step that ends at `time` or after it, with `ahead` the one after that; returns
+        when that first one ends."""
         start, first_s, slope_s = self._start, self._first_s, self._slope_s
         num_steps = steps_until(time, start, first_s, slope_s, self.num_steps)
         seen = ends = start + run_seconds(num_steps, first_s, slope_s)
-        if self._async:
+        if ahead:
             num_steps += 1
             ends = start + run_seconds(num_steps, first_s, slope_s)
         if num_steps < self.num_steps:
@@ -460,5 +472,8 @@ class Replica:
     def _end_stalls(self, time: float) -> None:
         """Every request that decodes gets a token at `time`."""
         for before, num_sequences in self.batch.pop_stalled():
+            if before < 0:
+                self.scheduler.first_tokens(time)
+                continue
             self.log.gaps.extend((time - before, num_sequences))
             self.log.gap_ends.append(time)

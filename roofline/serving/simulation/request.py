@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content, Node
 
 NOT_YET, NEVER = -1.0, -2.0
 """First token times of a request that has none, and of one that was shed."""
+
+if TYPE_CHECKING:
+    from roofline.serving.simulation.disaggregation import Transfer
 
 
 class Request:
@@ -33,7 +38,7 @@ class Request:
         "first_token_time", "index", "last_token_time", "max_tokens", "node", "num_blocks", "num_computed_tokens",
         "num_dropped_tokens", "num_hit_tokens", "num_loading_tokens", "num_output_tokens", "num_passed", "num_preemptions",
         "num_prefix_tokens", "num_prompt_tokens", "num_round_tokens", "num_tokens", "queued_time", "ready_time", "seen_time",
-        "session", "tokens_per_round",
+        "session", "tokens_per_round", "transfer",
     )  # fmt: skip
 
     queued_time: float
@@ -83,6 +88,7 @@ class Request:
         self.num_blocks = 0  # that it has
         self.node: Node | None = None  # the last node of the prefix cache that it uses
         self.num_hit_tokens = 0  # of its prompt, found in the prefix cache, or a tier, when it was first admitted
+        self.transfer: Transfer | None = None  # of its cache, where other replicas decode than compute prompts
 
     # While it loads blocks (`KVTiers`), and only then
     num_loading_tokens: int  # computed tokens once they are there

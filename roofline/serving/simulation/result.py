@@ -19,7 +19,7 @@ from roofline.serving.simulation.confidence import CONFIDENCE, QUANTILES, Confid
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.metrics import COSTS
 from roofline.serving.simulation.run import Run
-from roofline.serving.simulation.server import ServerConfig
+from roofline.serving.simulation.server import Pool, ServerConfig
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.library import Input
 from roofline.specs.prices import load_prices
@@ -29,10 +29,10 @@ from roofline.specs.workload import Step, cached_tokens, decode, prefill, sequen
 if TYPE_CHECKING:
     import pandas as pd
 
-_OBJECTS = ("requests", "refusals", "assumptions", "classes")
+_OBJECTS = ("requests", "refusals", "assumptions", "classes", "pools")
 _LATER = (
-    "classes", "confidence", "fairness", "find_rate", "fleet", "kv_offload", "longest_wait", "lora", "prefix_hit_rate",
-    "shed_share", "speculative", "starved", "warm_up",
+    "classes", "confidence", "fairness", "find_rate", "fleet", "goodput_per_gpu", "kv_offload", "longest_wait", "lora",
+    "pools", "prefix_hit_rate", "shed_share", "speculative", "starved", "transfer", "warm_up",
 )  # fmt: skip
 _RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
@@ -171,6 +171,16 @@ class Simulation(Displayed):
     assumptions: tuple[Assumption, ...] = ()
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
+    pools: tuple[dict[str, Any], ...] = ()
+    """Of each pool of replicas, where there are several: `name` and `role`, hardware, deployment, replicas and `devices`, its
+    server, `utilisation` (`busy`: share of the time in steps); of a replica the requests that run and that wait (of a decode
+    pool: for blocks, too), means over the time in steps. The warm-up counts."""
+    transfer: dict[str, Any] | None = None
+    """KV caches that were sent from the prefill pool to the decode pool: how many, bytes of the fullest device, share of the
+    time in which senders and receivers were taken, and times of a cache: waiting for blocks of the decode replica and for the
+    link, on the link, from the end of the prompt to the arrival. The warm-up counts."""
+    goodput_per_gpu: float | None = None
+    """Requests/s within the SLO per device of all pools; None without an SLO or pools."""
     find_rate: dict[str, Any] | None = None
     """The search for the highest rate within the objectives: `rate` with its interval, `rates` by seed, what `binds` beyond it,
     and the `points` that were tried. This is the simulation at that rate then."""
@@ -187,6 +197,11 @@ class Simulation(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return plain data in the layout of `roofline simulate --json`, in base units."""
         counts = self.requests
+        pools = (
+            {"pools": list(self.pools), "transfer": self.transfer, "goodput_per_gpu": self.goodput_per_gpu}
+            if self.pools
+            else {}
+        )
         return {
             **envelope(self.inputs),
             "model": self.model,
@@ -235,6 +250,7 @@ class Simulation(Displayed):
             "distributions": self.distributions,
             "replications": self.replications,
             "find_rate": self.find_rate,
+            **pools,
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
             ],
@@ -261,6 +277,7 @@ class Simulation(Displayed):
                 "requests": Requests(**counts),
                 "refusals": tuple(content["refusals"]),
                 "classes": tuple(content.get("classes", ())),
+                "pools": tuple(content.get("pools", ())),
                 "assumptions": notes,
             }
         )
@@ -313,23 +330,10 @@ def summarize(
     paced = workload.rate is None or saturated  # by the server
     starved, median = _longest(workload, [one.metrics.longest_passed for one in runs]), latencies["ttft_s"].p50 or math.inf
     return Simulation(
-        inputs=_inputs(server.request.inputs, server.preemption.inputs, *_files(workload, server)),
+        inputs=_inputs(server.request.inputs, server.inputs, server.preemption.inputs, *_files(workload, server)),
         **about,
         workload=_workload(workload, seed, _share_cut(runs)),
-        server={
-            "scheduler": server.scheduler.name,
-            "replicas": server.replicas,
-            "router": server.router,
-            "attention_dp_balance": server.attention_dp_balance,
-            "preemption": server.preemption.mode,
-            "admission": server.admission.text,
-            "basis": server.tables.basis,
-            "blocks": server.config.num_gpu_blocks,
-            "block_size": server.config.block_size,
-            "max_num_seqs": server.config.max_num_seqs,
-            "max_num_batched_tokens": server.config.max_num_batched_tokens,
-            "stepwise": server.stepwise,
-        },
+        server=_server(server),
         requests=Requests(
             arrived=sum(one.num_arrived for one in runs),
             completed=sum(one.num_ended for one in runs),
@@ -371,6 +375,9 @@ def summarize(
         steps=steps,
         assumptions=(*notes, *(estimate_notes(server.request, typical.values()) if server.tables.basis != "bound" else ())),
         replications=intervals(figures) if len(runs) > 1 else None,
+        pools=tuple(_pool(pool, means) for pool in server.pools),
+        transfer=_transfer(server, runs, means),
+        goodput_per_gpu=(means["goodput"] or 0.0) / server.devices if slo and server.pools else None,
     )
 
 
@@ -413,6 +420,54 @@ def _speculative(server: ServerConfig, runs: Sequence[Run]) -> dict[str, Any] | 
         "mean_acceptance_length": 1 + accepted / rounds if rounds else None,
         "accepted_share": accepted / drafted if drafted else None,
     }  # fmt: skip
+
+
+def _pool(pool: Pool, means: Mapping[str, float | None]) -> dict[str, Any]:
+    """A pool of replicas, with what it did."""
+    server, about = pool.server, facts(pool.server.request)
+    return {
+        "name": pool.name, "role": pool.role, "hardware": about["hardware"], "deployment": about["deployment"],
+        "replicas": server.replicas, "devices": server.replicas * server.request.deployment.devices,
+        "server": _server(server),
+        "utilisation": {name: means[f"pools.{pool.name}.{name}"] for name in ("busy", "compute", "memory", "kv")},
+        "running": means[f"pools.{pool.name}.running"], "waiting": means[f"pools.{pool.name}.waiting"],
+    }  # fmt: skip
+
+
+def _transfer(server: ServerConfig, runs: Sequence[Run], means: Mapping[str, float | None]) -> dict[str, Any] | None:
+    """The caches that were sent, of several runs together."""
+    transfer, sums = server.transfer, [one.transfers for one in runs if one.transfers is not None]
+    if transfer is None or not sums:
+        return None
+    for other in sums[1:]:
+        sums[0].merge(other)
+    times = {f"{name}_s": Latency.of(one).to_dict() for name, one in sums[0].times.items()}
+    for one in times.values():
+        del one["confidence"]
+    return {
+        "links": list(transfer.links), "bandwidths": list(transfer.rates), "latency_s": transfer.latency,
+        "first_token": transfer.first_token, "transfers": int(sums[0].times["link"].weight),
+        "bytes_per_device": sums[0].num_bytes,
+        **{name: means[f"transfer.{name}"] for name in ("sender_utilisation", "receiver_utilisation")}, **times,
+    }  # fmt: skip
+
+
+def _server(server: ServerConfig) -> dict[str, Any]:
+    """Settings of a server."""
+    return {
+        "scheduler": server.scheduler.name,
+        "replicas": server.replicas,
+        "router": server.router,
+        "attention_dp_balance": server.attention_dp_balance,
+        "preemption": server.preemption.mode,
+        "admission": server.admission.text,
+        "basis": server.tables.basis,
+        "blocks": server.config.num_gpu_blocks,
+        "block_size": server.config.block_size,
+        "max_num_seqs": server.config.max_num_seqs,
+        "max_num_batched_tokens": server.config.max_num_batched_tokens,
+        "stepwise": server.stepwise,
+    }
 
 
 def _classes(workload: Workload, runs: Sequence[Run], *, slo: bool) -> tuple[dict[str, Any], ...]:
@@ -498,13 +553,14 @@ def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float
     if not rate or not prompts:
         return {}
     ranks = server.request.deployment.data_parallel_size
+    serving = means.get("fleet.mean_serving") or server.replicas
+    decoding = sum(pool.server.replicas for pool in server.pools if pool.role != "prefill") or serving
     # a gap is between the tokens of two rounds
-    running = max(
-        round(outputs * (gap or 0.0) / (means.get("fleet.mean_serving") or server.replicas) / _tokens_per_step(server)), ranks
-    )
+    running = max(round(outputs * (gap or 0.0) / decoding / _tokens_per_step(server)), ranks)
     prompt = max(round(prompts / rate), 1)
+    computing = server.pools[0].server.request.deployment.data_parallel_size if server.transfer else ranks
     return {
-        "prefill": prefill(ranks, prompt, cached_tokens(prompt, hit)),
+        "prefill": prefill(computing, prompt, cached_tokens(prompt, hit)),
         "decode": decode(running, prompt + round(outputs / rate / 2)),
     }
 
@@ -528,7 +584,8 @@ def _step_time(server: ServerConfig, name: str, step: Step) -> Duration:
     """The time of a mean prompt or decode step; with speculative decoding through the draft too, and of a round."""
     speculation = server.speculation
     if speculation is None:
-        return pipeline(server.request, step)
+        computes = server.request if server.transfer is None or name == "decode" else server.transfer.sender
+        return pipeline(computes, step)
     return speculation.round(sequences(step), step[0].cached) if name == "decode" else speculation.prefill(step)
 
 
@@ -610,6 +667,8 @@ def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, fl
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
+    if server.pools:
+        figures |= _pool_figures(server, one, duration)
     figures["prefix_hit_rate"] = counts.cached_tokens / counts.prompt_tokens if counts.prompt_tokens else None
     figures |= _offload_figures(server, one, duration)
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
@@ -682,6 +741,34 @@ def _offload(server: ServerConfig, means: Mapping[str, float | None]) -> dict[st
             for tier in offload.tiers
         ],
     }  # fmt: skip
+
+
+def _pool_figures(server: ServerConfig, one: Run, duration: float) -> dict[str, float | None]:
+    """Figures of each pool of a run, of the links between them, and of all devices together."""
+    figures: dict[str, float | None] = {}
+    whole = dict.fromkeys(("compute", "memory", "kv"), 0.0)
+    for pool, sums in zip(server.pools, one.pools, strict=True):
+        part = pool.server
+        ranks_s = duration * part.replicas * part.tables.ranks
+        used = {
+            "busy": sums.busy_s, "compute": sums.utilized_s["matrix"], "memory": sums.utilized_s["memory"],
+            "kv": sums.block_seconds / part.config.num_gpu_blocks,
+        }  # fmt: skip
+        shares = {name: seconds / ranks_s if ranks_s else None for name, seconds in used.items()}
+        figures |= {f"pools.{pool.name}.{name}": share for name, share in shares.items()}
+        busy_s = sums.busy_s / part.replicas / part.tables.ranks
+        for name, total in (("running", sums.running_s), ("waiting", sums.waiting_s)):
+            figures[f"pools.{pool.name}.{name}"] = total / busy_s if busy_s else 0.0
+        devices = part.replicas * part.request.deployment.devices
+        for name in whole:
+            whole[name] += (shares[name] or 0.0) * devices / server.devices
+    figures |= {f"utilisation.{name}": share if duration else None for name, share in whole.items()}
+    if one.transfers is not None:
+        link_s = one.transfers.times["link"].total
+        for name, pool in (("sender_utilisation", server.pools[0]), ("receiver_utilisation", server.pools[1])):
+            ranks_s = duration * pool.server.replicas * pool.server.tables.ranks
+            figures[f"transfer.{name}"] = link_s / ranks_s if ranks_s else None
+    return figures
 
 
 def _mean(values: list[float | None]) -> float | None:

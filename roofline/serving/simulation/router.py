@@ -207,46 +207,52 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route
         replica.advance(math.inf)
 
 
-class _Arrivals:
-    """Requests that arrive whatever becomes of others, as a `Source`."""
+class OpenSource:
+    """Requests that arrive whatever becomes of others, as a `Source`.
+
+    Args:
+        requests: in the order of their arrival.
+    """
 
     def __init__(self, requests: Iterable[Request]) -> None:
         self._requests = iter(requests)
         self._next = next(self._requests, None)
 
     def next_time(self) -> float:
-        """Return when the next request arrives, in seconds."""
+        """Return when the next request arrives, in seconds; infinity: none does."""
         return math.inf if self._next is None else self._next.arrival_time
 
     def pop(self) -> Request | None:
-        """Return the next request."""
+        """Return the request that arrives at `next_time`."""
         request, self._next = self._next, next(self._requests, None)
         return request
 
     def ended(self, request: Request, time: float) -> None:
-        """Nothing follows from an end."""
+        """Note that a request has ended: nothing follows."""
 
 
 def ordered_loop(
-    requests: Iterable[Request], replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog
+    requests: Iterable[Request], replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, logs: Sequence[StepLog]
 ) -> None:
     """As `open_loop`, with the events of all replicas in the order of time: for replicas that have something in common.
 
     Raises:
         NoProgressError: requests wait, and none of them can ever run.
     """
-    dependent_loop(_Arrivals(requests), replicas, route, refuse, log)
+    dependent_loop(OpenSource(requests), replicas, route, refuse, logs)
 
 
-def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog) -> None:
+def dependent_loop(
+    source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, logs: Sequence[StepLog]
+) -> None:
     """Serve requests of which some arrive because others have ended, until all have ended.
 
     Args:
         source: requests.
-        replicas: replicas, which share `log`.
+        replicas: replicas that `route` chooses from.
         route: which replica a request goes to.
         refuse: whether a request is refused.
-        log: reports the ends of requests.
+        logs: of the replicas; they report the ends of requests.
 
     Raises:
         NoProgressError: requests wait, and none of them can ever run.
@@ -261,7 +267,8 @@ def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route,
             else:
                 route(request, time).accept(request, time)
 
-    log.on_end = source.ended
+    for log in logs:
+        log.on_end = source.ended
     single = replicas[0] if len(replicas) == 1 else None
     while True:
         replica = single or min(replicas, key=_ends)

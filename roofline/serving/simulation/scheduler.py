@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NoProgressError", "PriorityQueue", "RequestQueue", "Scheduler", "SchedulingPolicy", "Watch"]
 
+if TYPE_CHECKING:
+    from roofline.serving.simulation.disaggregation import Transfer
+
 Watch = Callable[[tuple[Any, ...]], None]
 """Receives the events of a replica, as (what, time, ...)."""
 _ENDLESS = 1 << 62
@@ -52,6 +55,7 @@ class SchedulingPolicy:
             first chunk has.
         chunked_prefill: a prompt may be computed in several steps.
         reserves_output: a request has all blocks of its last step from the first, so that none is ever preempted.
+        slot_while_receiving: a request whose cache comes from another replica has a slot from then on; else only once it runs.
         static_batching: no request is admitted before all running ones have ended; blocks and slots are kept until then.
         loads_prefixes: `schedule` goes on with the prompts in `prefilling`, so that a prefix can be loaded from KV cache tiers
             while others run.
@@ -72,6 +76,7 @@ class SchedulingPolicy:
     full_prompt_must_fit: bool = False
     chunked_prefill: bool = False
     reserves_output: bool = False
+    slot_while_receiving: bool = False
     static_batching: bool = False
     loads_prefixes: bool = False
     async_scheduling: bool = False
@@ -102,11 +107,12 @@ class Scheduler:
     """
 
     __slots__ = (
-        "adapters", "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "index", "known_until", "kv_cache",
-        "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now",
-        "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_step_tokens", "num_swapped_tokens",
-        "passed", "policy", "preempted", "preemption", "prefilling", "prefills", "reordering", "running", "settles",
-        "step_time", "swapped", "tiers", "waiting", "watch",
+        "adapters", "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "handoff", "index", "known_until",
+        "kv_cache", "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now",
+        "num_held_blocks", "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_receiving",
+        "num_step_tokens", "num_swapped_tokens", "passed", "policy", "preempted", "preemption", "prefilling", "prefills",
+        "receive", "received", "reordering", "running", "settles", "starting", "step_time", "swapped", "tiers", "waiting",
+        "watch",
     )  # fmt: skip
 
     def __init__(
@@ -166,6 +172,19 @@ class Scheduler:
         """Requests that arrived later are not known yet."""
         self.num_leaving = 0
         """Slots of requests that ended with the last step: under asynchronous scheduling they are free one step later."""
+        # In a pool of replicas that only compute prompts, or only decode (`disaggregation.py`)
+        self.handoff: Callable[[Request, float], bool] | None = None
+        """Called with a request that has its last token, and when; returns whether its cache goes to another replica."""
+        self.receive: Callable[[Request, Scheduler], None] | None = None
+        """Called with a request that has blocks for its cache, which comes from another replica."""
+        self.num_held_blocks = 0
+        """Blocks of requests that do not run: their cache is sent, or it arrives."""
+        self.num_receiving = 0
+        """Requests whose cache arrives."""
+        self.received: deque[Request] = deque()
+        """Requests whose cache has arrived, and that do not run yet."""
+        self.starting: list[Request] = []
+        """Running requests whose first token comes with the next decode step."""
         # The step that is formed
         self.prefills: list[tuple[Request, int]] = []
         """Prompts in the step, each with its number of scheduled tokens."""
@@ -184,11 +203,12 @@ class Scheduler:
 
     @property
     def num_unfinished(self) -> int:
-        """Number of requests that have not ended: waiting, running and swapped ones."""
-        return len(self.waiting) + len(self.running) + len(self.swapped)
+        """Number of requests that have not ended: waiting, running and swapped ones, and those whose cache comes."""
+        return len(self.waiting) + len(self.running) + len(self.swapped) + self.num_receiving + len(self.received)
 
     def schedule(self, now: float) -> None:
-        """Form the step that begins at `now`, in seconds: `prefills`, beside which `batch` decodes.
+        """Form the step that begins at `now`, in seconds: `prefills`, beside which `batch` decodes. There is none while all
+        requests wait for the transfer of a cache.
 
         Raises:
             NoProgressError: there is nothing that could be computed.
@@ -206,8 +226,10 @@ class Scheduler:
             self.free_pending()  # nothing runs: it waits for the last step
             self.known_until = math.inf
             self._form()
-        if not self.prefills and not self.batch.num_sequences and not self.loading:
+        if not self.prefills and not self.batch.num_sequences and not self.loading and not self.num_held_blocks:
             raise self._no_progress()
+        if self.policy.async_scheduling:
+            self._look_ahead()
 
     def _form(self) -> None:
         self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
@@ -216,12 +238,15 @@ class Scheduler:
         self.policy.schedule(self)
         while self.passed:
             self.waiting.appendleft(self.passed.pop())
+        if self.received and self.decodes and not self.preempted:
+            self._admit_received()
 
     def _look_ahead(self) -> None:
         """The step after may be another where a request waits that was not known yet, or for what is not free yet."""
-        waiting = self.waiting
-        if waiting or self.swapped:
+        waiting, received = self.waiting, self.received
+        if waiting or self.swapped or received:
             unknown = len(waiting) > 0 and (self.adapters is not None or waiting.first().queued_time > self.known_until)
+            unknown = unknown or (len(received) > 0 and not self._is_known(received[0]))
             self.may_change = self.may_change or unknown or self.kv_cache.num_pending_blocks > 0 or self.num_leaving > 0
 
     def free_pending(self) -> None:
@@ -308,7 +333,7 @@ class Scheduler:
             self._resume(self.swapped.popleft())
         return len(self.running) - before
 
-    def admit_waiting(self, token_budget: int) -> None:
+    def admit_waiting(self, token_budget: int) -> None:  # noqa: C901 - what may stop an admission
         """Admit waiting requests in order, as long as slots, blocks and `token_budget` (new tokens) last. None passes another.
 
         A prompt that may not be cut goes with one microbatch, and has it to itself if it is longer than its part of the budget.
@@ -320,6 +345,7 @@ class Scheduler:
         share = token_budget = token_budget // (more + 1)
         begun = bool(self.prefills)
         policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
+        receive = self.receive
         slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
         if self.adapters is not None:
             self._pass_over(self.adapters)
@@ -328,6 +354,13 @@ class Scheduler:
             if request.queued_time > self.known_until:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
+            if receive is not None and request.transfer is not None and not request.transfer.is_reserved:
+                slotless = self.num_receiving + len(self.received) if policy.slot_while_receiving else 0
+                if len(running) + slotless >= slots or not self._reserve(request, request.transfer, free):
+                    return
+                waiting.popleft()
+                receive(request, self)
+                continue
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
                 return
             num_new_tokens = self._first_chunk(request, token_budget, begun=begun)
@@ -417,6 +450,56 @@ class Scheduler:
             request.num_computed_tokens = request.num_loading_tokens
             self.kv_cache.register(request, request.num_computed_tokens)
             self._begin_prompt(request)
+
+    # Caches that move from one replica to another
+
+    def release(self, request: Request) -> None:
+        """Free the blocks of a request whose cache was sent."""
+        self.num_held_blocks -= request.num_blocks
+        self.kv_cache.free(request, request.num_blocks, request.max_cached_tokens, ended=True)
+
+    def deliver(self, request: Request, num_tokens: int) -> None:
+        """Note that the cache of the first `num_tokens` tokens of a request has arrived: others find it from now on."""
+        self.num_receiving -= 1
+        self.kv_cache.register(request, num_tokens)
+        self.received.append(request)
+
+    def _reserve(self, request: Request, transfer: Transfer, free: int) -> bool:
+        """Allocate blocks for a cache that will arrive and for the token after it; returns whether enough were free."""
+        cache = self.kv_cache
+        num_blocks = cache.blocks_of(request.max_cached_tokens if cache.preallocates else transfer.num_tokens + 1)
+        if num_blocks > free:
+            return False
+        cache.admit(request, num_blocks, 0)
+        self.num_held_blocks += num_blocks
+        self.num_receiving += 1
+        return True
+
+    def _is_known(self, request: Request) -> bool:
+        """Whether the arrival of a cache is known to the step that is formed."""
+        return request.transfer is None or request.transfer.end <= self.known_until
+
+    def _admit_received(self) -> None:
+        """Let requests whose cache has arrived decode in the step that is formed, in order, as long as there are slots."""
+        running, received = self.running, self.received
+        while received and len(running) < self.max_num_seqs - self.num_leaving and self._is_known(received[0]):
+            request = received.popleft()
+            transfer = request.transfer
+            assert transfer is not None  # noqa: S101 - only caches that were sent arrive
+            self.num_held_blocks -= request.num_blocks
+            running[request] = None
+            self._decode(request, transfer.num_tokens)
+            self.batch.add_stalled(request.last_token_time)
+            if request.first_token_time < 0:
+                self.starting.append(request)
+            if self.watch:
+                self.watch(("receive", self.now, request.index))
+
+    def first_tokens(self, time: float) -> None:
+        """Note that requests that began to decode without a token have their first at `time`, in seconds."""
+        for request in self.starting:
+            request.first_token_time = time
+        self.starting.clear()
 
     # Requests that change state
 
@@ -523,6 +606,12 @@ class Scheduler:
         if self.adapters is not None:
             self.adapters.release(request)
         self.num_prompt_tokens -= request.num_prompt_tokens
+        if self.handoff is not None and self.handoff(request, time):  # its blocks stay taken until they are sent
+            self.num_held_blocks += num_blocks
+            self.num_leaving += self.policy.async_scheduling
+            if self.watch:
+                self.watch(("handoff", time, request.index))
+            return
         cache = self.kv_cache
         if self.tiers is not None:
             self.tiers.store(request, request.max_cached_tokens, time)
@@ -545,11 +634,10 @@ class Scheduler:
         batch, requests = self.batch, [*self.running, *self.swapped]
         for request in self.running:
             if request.final_step >= 0:
-                request.num_output_tokens = request.max_tokens - (request.final_step - batch.num_steps)
+                request.num_output_tokens = batch.num_output_tokens(request)
                 request.last_token_time = max(request.last_token_time, batch.last_token_time)
-                request.num_computed_tokens = request.cache_offset + batch.num_steps
-        while self.waiting:
-            request = self.waiting.popleft()
+                request.num_computed_tokens = batch.remove(request)
+        for request in self.waiting:
             request.num_computed_tokens = 0  # what it might have found cached
             requests.append(request)
         self.running, self.prefilling, self.prefills = {}, [], []
@@ -587,6 +675,7 @@ class Scheduler:
             now = self.decodes or not self.prefills  # the tokens of the step that is planned
             taken = sum([cache.blocks_held(request, batch.num_steps, allocated=now) for request in decoding])
             taken += sum([request.num_blocks for request in (*self.prefilling, *self.loading)]) + cache.num_pending_blocks
+        taken += self.num_held_blocks
         if cache.prefixes is not None:
             taken -= cache.prefixes.num_shared
         sums = (batch.num_sequences, batch.num_cached_tokens, cache.num_taken_blocks)

@@ -199,6 +199,7 @@ NO_EVICT = replace(
     ORCA,
     name="no-evict",
     about="TensorRT-LLM's default: as orca, a request starts once blocks for all of it are free, and none is preempted",
+    slot_while_receiving=True,  # measured TTFT of its decode servers has the wait for a slot (tests/golden)
     source="TensorRT-LLM, CapacitySchedulerPolicy.GUARANTEED_NO_EVICT (llmapi/llm_args.py, SchedulerConfig)",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofline import formatting
 from roofline.errors import InputError, RooflineError, UnknownNameError
@@ -15,11 +15,11 @@ from roofline.predict.speculation import Speculation
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.queueing.replica import HOLD_STEPS
 from roofline.serving.queueing.rounds import RoundLengths
+from roofline.serving.simulation.admission import ADMISSION, ADMIT_ALL, Admission, parse_admission
 from roofline.serving.simulation.autoscaling import parse_autoscale, start_up
+from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.failures import parse_failures
 from roofline.serving.simulation.fleet import FleetConfig
-from roofline.serving.simulation.admission import ADMISSION, ADMIT_ALL, Admission, parse_admission
-from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.kv_offload import OffloadConfig, resolve_offload
 from roofline.serving.simulation.lora import LoraConfig, resolve_lora
@@ -33,9 +33,13 @@ from roofline.serving.simulation.step_tables import StepTables, tables_of
 from roofline.serving.simulation.step_time import Basis
 from roofline.serving.simulation.workload import MAX_UNFINISHED
 from roofline.serving.traffic.scalars import number, parse_seconds
+from roofline.specs.library import Input
 from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
+
+if TYPE_CHECKING:
+    from roofline.serving.simulation.pools import CacheTransfer
 
 DEFAULT_SCHEDULER = "vllm-v1"
 MAX_NUM_SEQS = 256
@@ -43,6 +47,9 @@ MAX_NUM_SEQS = 256
 _MAX_LENGTH_ERROR = 5.0
 MAX_REPLICAS = 10_000
 """Replicas of a run: each has a state of its own."""
+
+
+Role = Literal["both", "prefill", "decode"]
 
 
 class OutOfKVBlocksError(RooflineError):
@@ -69,6 +76,9 @@ class ServerConfig:
         speculation: the model with its draft; None: no tokens are drafted.
         admission: which requests may wait.
         lora: adapters of the requests; None: they have none.
+        pools: of replicas that are not all alike; the rest is of the last of them then, but for `replicas`. None: all are.
+        transfer: how caches move from the prefill pool to the decode pool; None: there are no such pools.
+        inputs: files of the pools besides those of `request`.
     """
 
     request: ResolvedRequest
@@ -86,6 +96,30 @@ class ServerConfig:
     lora: LoraConfig | None = None
     speculation: Speculation | None = None
     admission: Admission = ADMIT_ALL
+    pools: tuple[Pool, ...] = ()
+    transfer: CacheTransfer | None = None
+    inputs: tuple[Input, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        """Devices of all replicas."""
+        parts = [pool.server for pool in self.pools] or [self]
+        return sum(part.replicas * part.request.deployment.devices for part in parts)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Replicas of one deployment among others.
+
+    Args:
+        name: of the pool.
+        role: whether they compute prompts, decode, or do both.
+        server: their configuration.
+    """
+
+    name: str
+    role: Role
+    server: ServerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,14 +332,6 @@ def resolve_server(
     longest = max_model_len(request)
     offload = None
     if kv_offload is not None:
-        if fleet is not None:
-            given = "--autoscale" if fleet.autoscale is not None else "--failures"
-            raise InputError(
-                f"--kv-offload and {given}: what becomes of a tier when its replica ends is not modelled; leave one out"
-            )
-        if preemption not in (None, "recompute"):
-            msg = "a preempted request finds its blocks in the tiers, where loading them is faster than computing them"
-            raise InputError(f"--preemption {preemption} and --kv-offload: {msg}; leave one of them out")
         offload = resolve_offload(kv_offload, request, config, policy, host_options or HostCopyOptions(), notes)
         host_options = None
     return ServerConfig(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
@@ -13,14 +13,21 @@ from roofline import files
 from roofline.blocks.model import Model
 from roofline.documents import __version__
 from roofline.errors import InputError
+from roofline.predict.drafts import NAMES as SPECULATIVE
+from roofline.predict.drafts import read_options
 from roofline.predict.options import DEPLOYMENT, SPECULATION, Count, LimitsOptions, Number, keywords
 from roofline.predict.request import ResolvedRequest, sized
+from roofline.predict.speculation import Speculation
 from roofline.serving.preemption.copies import parse_host_copy
+from roofline.serving.simulation.admission import parse_admission
+from roofline.serving.simulation.combinations import Mechanism, check_together
 from roofline.serving.simulation.confidence import MIN_REQUESTS, WarmUp, initial_requests
 from roofline.serving.simulation.perfetto import Trace
+from roofline.serving.simulation.pools import PoolOptions, PoolsQuery, read_pools, resolve_pools
 from roofline.serving.simulation.request_writer import RequestWriter
 from roofline.serving.simulation.result import Simulation, changes, is_saturated, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
+from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.server import (
     OutOfKVBlocksError,
     PolicyOptions,
@@ -46,7 +53,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 
 @files.run()  # its inputs are not written over from Python either
 @keywords(*DEPLOYMENT, SPECULATION)
-def simulate(
+def simulate(  # noqa: C901 - every option, once
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
     *,
@@ -98,6 +105,13 @@ def simulate(
     perfetto: str | PathLike[str] | None = None,
     stepwise: bool = False,
     find_rate: bool = False,
+    disaggregated: bool = False,
+    prefill_replicas: int | str | None = None,
+    decode_replicas: int | str | None = None,
+    pools: str | PathLike[str] | None = None,
+    transfer_bandwidth: float | str | None = None,
+    transfer_latency: float | str | None = None,
+    first_token: str | None = None,
     percentile: float | str | None = None,
     interrupts: Interrupts | None = None,
     progress: Callable[[int, int | None], None] | None = None,
@@ -165,6 +179,18 @@ def simulate(
         stepwise: form every step on its own: slower, for checking.
         find_rate: find the highest rate at which the objectives hold, over `replications` seeds (default 5), beginning at
             `rate`; the result is of that rate.
+        disaggregated: compute prompts and decode on separate replicas, and send KV caches from the ones to the others.
+        prefill_replicas: replicas that compute prompts. Default: of `replicas`, the number at which the slower pool serves
+            most.
+        decode_replicas: replicas that decode, likewise.
+        pools: YAML file (`kind: pools`) with options of a `prefill` and a `decode` pool, such as other hardware or parallelism;
+            or of several `colocated` pools behind one router.
+        transfer_bandwidth: bytes/s (or a text with a unit) of a KV cache per device in one direction. Default: of the network
+            of a node, else of the link to the host.
+        transfer_latency: seconds (or a text) that a transfer takes besides. Default: 0.
+        first_token: `prefill`: the first token comes when the prompt is computed; `transfer`: when the cache has arrived;
+            `decode`: with the first decode step. Default: as the engine does (vLLM: `decode`; SGLang, TensorRT-LLM:
+            `transfer`).
         percentile: percentage of the requests of each class that must meet both objectives; default: 95, or as the traffic
             has it.
         interrupts: what Ctrl-C does: with it the run ends, and the result is of what was served so far (`interrupted`).
@@ -200,19 +226,41 @@ def simulate(
         length_error=length_error, max_wait=max_wait, admission=admission, preemption_candidate=preemption_candidate,
         objective=any(one.ttft for one in load.classes), retries_at_once=any(not one.think for one in load.clients),
     )  # fmt: skip
-    one, options = sized(hardware, {**deployment}, 1 if replicas is None else parse_count(replicas, "--replicas", 1))
-    replica, speculation = resolve_speculative_replica(model, one, options)
-    try:
-        server = resolve_server(
-            replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, router=router,
-            stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
-            enable_prefix_caching=options.get("enable_prefix_caching"), attention_dp_balance=attention_dp_balance,
-            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation, policies=policies, lora_adapters=lora_adapters,
-            max_loras=max_loras, max_cpu_loras=max_cpu_loras, max_lora_rank=max_lora_rank,
-            adapters=[one.adapter for one in load.classes],
+    transfer = {"transfer_bandwidth": transfer_bandwidth, "transfer_latency": transfer_latency, "first_token": first_token}
+    of_server = {
+        "scheduler": scheduler, "preemption": preemption, "router": router, "num_gpu_blocks_override": num_gpu_blocks_override,
+    }  # fmt: skip
+    query = read_pools(
+        disaggregated=disaggregated, pools=pools, prefill_replicas=prefill_replicas, decode_replicas=decode_replicas,
+        replicas=replicas, transfer=transfer,
+    )  # fmt: skip
+    check_together(_mechanisms(given, query, adapters=any(one.adapter for one in load.classes)))
+    tried: list[ResolvedRequest] = []
+
+    def make(
+        request: ResolvedRequest, pool: PoolOptions | None, listed: list[Assumption], speculation: Speculation | None = None
+    ) -> ServerConfig:
+        tried.append(request)
+        balanced = attention_dp_balance and (pool is None or pool.role != "decode")
+        own = {} if pool is None else pool.options
+        return resolve_server(
+            request, basis=basis, replicas=replicas if pool is None else None, stepwise=stepwise, notes=listed,
+            host_options=host_options, enable_prefix_caching=request.prefix_caching, attention_dp_balance=balanced,
+            shares=load.has_content, autoscale=autoscale, failures=failures, kv_offload=kv_offload, speculation=speculation,
+            policies=policies, lora_adapters=lora_adapters, max_loras=max_loras, max_cpu_loras=max_cpu_loras,
+            max_lora_rank=max_lora_rank, adapters=[one.adapter for one in load.classes],
+            **{name: own.get(name, value) for name, value in of_server.items()},
         )  # fmt: skip
+
+    try:
+        if query is None:
+            one, options = sized(hardware, {**deployment}, 1 if replicas is None else parse_count(replicas, "--replicas", 1))
+            replica, speculation = resolve_speculative_replica(model, one, options)
+            server = make(replica, None, notes, speculation)
+        else:
+            server = resolve_pools(query, model, hardware, {**deployment}, make, load, notes)
     except OutOfKVBlocksError as error:
-        return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))
+        return without_fit(tried[-1], load, [*notes, *_assumptions(tried[-1])], str(error))
     num_runs = 1 if replications is None else parse_count(replications, "--replications", minimum=1)
     if num_runs > MAX_REPLICATIONS:
         raise InputError(f"--replications must be at most {MAX_REPLICATIONS:,}, not {num_runs:,}")
@@ -232,7 +280,7 @@ def simulate(
         runs = _replicate(server, load, first_seed, num_runs, share, Observers(writer, trace_file, interrupts, progress))
     cut = warm_up_of(load, runs) if planned is None else replace(planned, requests=max(one.num_warm_up for one in runs))
     notes.append(Assumption("warm_up", cut.requests, "given" if cut.method in ("given", "workload") else "default", cut.why))
-    notes += _assumptions(replica)
+    notes += _assumptions(*([pool.server.request for pool in server.pools] or [server.request]))
     return summarize(server, load, runs, notes, first_seed, cut)
 
 
@@ -247,6 +295,39 @@ def _note_cached_shares(load: Workload, notes: list[Assumption], *, tiers: bool)
                 raise InputError(f"{msg}: leave one of them out")
             why = "of every prompt, found whenever it is admitted; every sequence has blocks of its own for them"
             notes.append(Assumption(f"{one.name}.{name}", value, "given", why))
+
+
+def _mechanisms(given: Mapping[str, Any], query: PoolsQuery | None, *, adapters: bool) -> dict[Mechanism, str]:
+    """What the options ask for that is not simulated together with everything, and the option that does."""
+    mechanisms: dict[Mechanism, str] = {}
+    schedulers = [given["scheduler"]]
+    if query is not None:
+        schedulers = [pool.options.get("scheduler", given["scheduler"]) for pool in query.pools]
+        mechanisms["pools"] = "--disaggregated" if given["disaggregated"] else "--pools"
+    plain: tuple[Mechanism, ...] = ("autoscale", "failures", "kv_offload", "max_wait")
+    mechanisms |= {name: f"--{name.replace('_', '-')}" for name in plain if given[name] is not None}
+    if given["preemption"] in ("swap", "cheaper"):
+        mechanisms["swap"] = f"--preemption {given['preemption']}"
+    if given["admission"] is not None:
+        admission = parse_admission(str(given["admission"]))
+        if admission.gate is not None:
+            mechanisms["gate"] = f"--admission {admission.text}"
+        if admission.control is not None:
+            mechanisms["slo" if admission.needs_objective else "queue_limit"] = f"--admission {admission.text}"
+    speculative, _ = read_options(given["deployment"])
+    if speculative is not None and speculative.tokens:
+        asks = next(name for name in SPECULATIVE if given["deployment"].get(name) is not None)
+        mechanisms["speculation"] = f"--{asks.replace('_', '-')}"
+        if speculative.method != "ngram":
+            mechanisms["draft"] = mechanisms["speculation"]
+    for name in schedulers:
+        if name is not None and getattr(SCHEDULERS[name].queue(), "meter", None) is not None:
+            mechanisms["fair"] = f"--scheduler {name}"
+        elif name is not None and not SCHEDULERS[name].queue().fifo:
+            mechanisms["ordered"] = f"--scheduler {name}"
+    if given["lora_adapters"] is not None or adapters:
+        mechanisms["lora"] = "--lora-adapters" if given["lora_adapters"] is not None else "adapter (of a class of requests)"
+    return mechanisms
 
 
 def _replicate(
@@ -265,9 +346,10 @@ def _replicate(
     return runs
 
 
-def _assumptions(request: ResolvedRequest) -> list[Assumption]:
-    """What is assumed of the deployment."""
-    return [note for note in request.assumptions if note.name not in _OF_A_STEP]
+def _assumptions(*requests: ResolvedRequest) -> list[Assumption]:
+    """What is assumed of the deployments, once."""
+    notes = dict.fromkeys(note for request in requests for note in request.assumptions)
+    return [note for note in notes if note.name not in _OF_A_STEP]
 
 
 def _check_trace(server: ServerConfig, num_runs: int) -> None:

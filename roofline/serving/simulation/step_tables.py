@@ -376,6 +376,17 @@ def shared_tables(key: str) -> Iterator[None]:
         _key.reset(token)
 
 
+@contextmanager
+def tables_of_pool(key: str) -> Iterator[None]:
+    """Within this context, and where tables are shared, they are those of one deployment of several, of which `key` is a
+    name."""
+    token = _key.set(_key.get() and f"{_key.get()} {key}")
+    try:
+        yield
+    finally:
+        _key.reset(token)
+
+
 def tables_of(
     request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int,
     make: Callable[[ResolvedRequest, Basis, int, int], StepTables] = StepTables,

@@ -95,9 +95,12 @@ def _work(study: Study, point: Point) -> Finished:
     hardware, replicas = result["hardware"], (result["server"] or {}).get("replicas", 1)
     if (fleet := result["fleet"]) is not None and fleet["mean_replicas"] is not None:
         replicas = fleet["mean_replicas"]
-    devices = hardware["devices"] * replicas
-    price = _prices(study.price).of(hardware["name"])
-    cost = None if price is None else price.value * devices
+    used = [(one["hardware"]["name"], one["devices"]) for one in result.get("pools") or ()]
+    used = used or [(hardware["name"], hardware["devices"] * replicas)]
+    devices = sum(number for _, number in used)
+    prices = [(_prices(study.price).of(name), number) for name, number in used]
+    costs = [price.value * number for price, number in prices if price is not None]
+    cost = sum(costs) if len(costs) == len(prices) else None
     run |= {"failed": None, "hardware": hardware["name"], "devices": devices, "cost_per_hour": cost}
     run |= {name: result[name] for name in _KEYS}
     return Finished(point.index, dump_json(run) + "\n")
