@@ -305,10 +305,9 @@ class PoolSums:
 
     __slots__ = (
         "block_seconds",
-        "step_s",
         "gives_tokens",
-        "prompt_tokens",
         "running_s",
+        "step_s",
         "utilization",
         "utilized_s",
         "waiting_s",
