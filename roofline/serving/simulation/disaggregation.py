@@ -244,7 +244,7 @@ class Transfers:
             leg.first_token_time = leg.last_token_time = time
         rank, replica = self._receivers[transfer.receiver]
         replica.notice(time)
-        rank.scheduler.deliver(leg, transfer.num_tokens)
+        rank.scheduler.deliver(leg)
 
 
 class TransferSums:

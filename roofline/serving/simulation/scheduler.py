@@ -146,7 +146,7 @@ class Scheduler:
     """
 
     __slots__ = (
-        "batch", "copy_s", "decodes", "decodes_allocated", "handoff", "index", "known_until", "kv_cache", "log",
+        "arrived", "batch", "copy_s", "decodes", "decodes_allocated", "handoff", "index", "known_until", "kv_cache", "log",
         "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_held_blocks", "num_leaving",
         "num_microbatches", "num_prompt_tokens", "num_receiving", "num_swapped_tokens", "policy", "preempted", "preemption",
         "prefilling", "prefills", "receive", "received", "running", "starting", "swapped", "waiting", "watch",
@@ -189,6 +189,8 @@ class Scheduler:
         """Requests whose cache arrives."""
         self.received: deque[Request] = deque()
         """Requests whose cache has arrived, and that do not run yet."""
+        self.arrived: list[Request] = []
+        """Of these, those that arrived since the last step was formed."""
         self.starting: list[Request] = []
         """Running requests whose first token comes with the next decode step."""
         # The step that is formed
@@ -236,6 +238,8 @@ class Scheduler:
             self._look_ahead()
 
     def _form(self) -> None:
+        if self.arrived:
+            self._register_arrived()
         self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
         self.policy.schedule(self)
         if self.received and self.decodes and not self.preempted:
@@ -363,11 +367,18 @@ class Scheduler:
         self.num_held_blocks -= request.num_blocks
         self.kv_cache.free(request, request.num_blocks, request.max_cached_tokens, ended=True)
 
-    def deliver(self, request: Request, num_tokens: int) -> None:
-        """Note that the cache of the first `num_tokens` tokens of a request has arrived: others find it from now on."""
+    def deliver(self, request: Request) -> None:
+        """Note that the cache of a request has arrived."""
         self.num_receiving -= 1
-        self.kv_cache.register(request, num_tokens)
         self.received.append(request)
+        self.arrived.append(request)
+
+    def _register_arrived(self) -> None:
+        """Let others find the caches that arrived since the last step was formed."""
+        for request in self.arrived:
+            if request.transfer is not None:
+                self.kv_cache.register_received(request, request.transfer.num_tokens)
+        self.arrived.clear()
 
     def _reserve(self, request: Request, transfer: Transfer, free: int) -> bool:
         """Allocate blocks for a cache that will arrive and for the token after it; returns whether enough were free."""
