@@ -42,8 +42,9 @@ its bytes; seconds on the link."""
 class TransferCost(Protocol):
     """What it takes to send a cache."""
 
-    latency: float
-    """Seconds from the last byte on the link to the arrival: of the notification, and of the servers between."""
+    @property
+    def latency(self) -> float:
+        """Seconds from the last byte on the link to the arrival: of the notification, and of the servers between."""
 
     def cost(self, num_tokens: int, num_cached_tokens: int) -> tuple[float, float]:
         """Return the bytes to send, and for how many seconds they take the link.

@@ -148,11 +148,8 @@ def run(
                     prefill, decode, server.transfer, server.transfer.first_token, None if trace is None else trace.transferred
                 )
                 result.transfers = TransferSums(transfers.rows)
-                dependent = workload.dependent
-                source: Source = (
-                    workload.dependent_requests(rng_seed) if dependent else OpenSource(workload.open_requests(rng_seed))
-                )
-                disaggregated_loop(source, prefill, decode, (routes[0], routes[1]), transfers, refuse, logs)
+                served = source or OpenSource(workload.open_requests(rng_seed))
+                disaggregated_loop(served, prefill, decode, (routes[0], routes[1]), transfers, refuse, logs)
             else:
                 replicas = [replica for pool in pools for replica in pool]
                 route = ROUTERS[server.router].route(replicas)
