@@ -238,11 +238,12 @@ class Scheduler:
             self._look_ahead()
 
     def _form(self) -> None:
-        if self.arrived:
+        received = self.received
+        if received:
             self._register_arrived()
         self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
         self.policy.schedule(self)
-        if self.received and self.decodes and not self.preempted:
+        if received and self.decodes and not self.preempted:
             self._admit_received()
 
     def _look_ahead(self) -> None:
