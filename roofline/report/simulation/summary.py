@@ -195,13 +195,13 @@ def pools_table(result: Simulation) -> Table | None:
     rows = tuple(
         (
             one["name"], one["hardware"]["title"], str(one["replicas"]), str(one["devices"]),
-            *(percent(one["utilisation"][name], 1) for name in ("busy", "compute", "memory", "kv")),
+            *(percent(one["utilisation"][name], 1) for name in ("steps", "compute", "memory", "kv")),
             about_number(one["running"]), about_number(one["waiting"]),
         )
         for one in result.pools
     )  # fmt: skip
-    columns = ("pool", "hardware", "replicas", "devices", "busy", "compute", "memory", "KV blocks", "running", "waiting")
-    note = "busy: share of the time in steps; running and waiting: requests per replica, while it is busy"
+    columns = ("pool", "hardware", "replicas", "devices", "steps", "compute", "memory", "KV blocks", "running", "waiting")
+    note = "in steps: share of the time; running and waiting: requests per replica, while it is in steps"
     return Table("Pools", note, columns, (False, False, *[True] * 8), rows)
 
 
@@ -234,7 +234,7 @@ def _pool_lines(result: Simulation) -> list[tuple[str, str]]:
         return []
     used = [(one["name"], one["utilisation"]) for one in result.pools]
     shares = "; ".join(
-        f"{name} busy {percent(of['busy'], 0)} of the time, KV cache {percent(of['kv'], digits=2)}" for name, of in used
+        f"{name} in steps {percent(of['steps'], 0)} of the time, KV cache {percent(of['kv'], digits=2)}" for name, of in used
     )
     lines = [("Pools", shares)]
     if result.goodput_per_gpu is not None:

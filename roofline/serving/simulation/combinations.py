@@ -8,13 +8,13 @@ from typing import Literal, get_args
 from roofline.errors import InputError
 
 Mechanism = Literal[
-    "pools", "autoscale", "failures", "kv_offload", "swap", "speculation", "draft", "gate", "queue_limit", "slo", "max_wait", "fair",
-    "ordered", "lora",
+    "pools", "autoscale", "failures", "kv_offload", "swap", "speculation", "draft", "gate", "queue_limit", "slo", "max_wait",
+    "fair", "ordered", "lora",
 ]  # fmt: skip
-"""What changes how requests are served: replicas of several kinds; replicas that come and go, or fail; KV cache tiers, copies of
-preempted caches; drafted tokens, drafts with a KV cache of their own; requests that are shed before the replicas, by the length
-of a queue, or by their objective; requests that go first because they waited; a scheduler that counts what classes are served, one that has another order than that of arrival; requests
-with LoRA adapters."""
+"""What changes how requests are served: replicas of several kinds; replicas that come and go, or fail; KV cache tiers, copies
+of preempted caches; drafted tokens, drafts with a KV cache of their own; requests that are shed before the replicas, by the
+length of a queue, or by their objective; requests that go first because they waited; a scheduler that counts what classes are
+served, one with another order than that of arrival; requests with LoRA adapters."""
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 _OF_POOLS: dict[Mechanism, str] = {

@@ -42,8 +42,9 @@ its bytes; seconds on the link."""
 class TransferCost(Protocol):
     """What it takes to send a cache."""
 
-    latency: float
-    """Seconds from the last byte on the link to the arrival: of the notification, and of the servers between."""
+    @property
+    def latency(self) -> float:
+        """Seconds from the last byte on the link to the arrival: of the notification, and of the servers between."""
 
     def cost(self, num_tokens: int, num_cached_tokens: int) -> tuple[float, float]:
         """Return the bytes to send, and for how many seconds they take the link.
@@ -224,7 +225,7 @@ class Transfers:
             leg.first_token_time = leg.last_token_time = time
         rank, replica = self._receivers[transfer.receiver]
         replica.notice(time)
-        rank.scheduler.deliver(leg, transfer.num_tokens)
+        rank.scheduler.deliver(leg)
 
 
 class TransferSums:

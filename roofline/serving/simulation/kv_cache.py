@@ -165,6 +165,12 @@ class KVCacheManager:
         if request.content is not None and self.prefixes is not None:
             request.node = self.prefixes.extend(request.content, request.node, num_tokens // self.block_size)
 
+    def register_received(self, request: Request, num_tokens: int) -> None:
+        """Let others find the full blocks of a request's first `num_tokens` tokens, which have arrived from elsewhere."""
+        if self.prefixes is not None:
+            self.prefixes.settle(self.num_free_blocks)
+            self.register(request, num_tokens)
+
     def free(self, request: Request, num_blocks: int, num_tokens: int, *, ended: bool = False) -> None:
         """Free the blocks of a request that leaves with `num_tokens` tokens cached; with prefix caching they can be found again
         until they are taken."""

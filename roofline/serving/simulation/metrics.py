@@ -373,10 +373,9 @@ class PoolSums:
 
     __slots__ = (
         "block_seconds",
-        "busy_s",
         "gives_tokens",
-        "prompt_tokens",
         "running_s",
+        "step_s",
         "utilization",
         "utilized_s",
         "waiting_s",
@@ -385,13 +384,13 @@ class PoolSums:
     def __init__(self, utilization: Utilization, *, gives_tokens: bool = True) -> None:
         self.utilization, self.gives_tokens = utilization, gives_tokens
         self.utilized_s = dict.fromkeys(("matrix", "memory"), 0.0)
-        self.block_seconds = self.busy_s = self.running_s = self.waiting_s = 0.0
+        self.block_seconds = self.step_s = self.running_s = self.waiting_s = 0.0
         """Blocks taken, time in steps, requests that run and that wait, integrated over the steps."""
 
     def add(self, runs: Array, chunks: Array) -> None:
         """Add rows with the columns `RUN` and `CHUNK`."""
         took = runs[:, _COLUMN["ends"]] - runs[:, _COLUMN["begins"]]
-        self.busy_s += float(took.sum())
+        self.step_s += float(took.sum())
         self.block_seconds += float(took @ runs[:, _COLUMN["blocks"]])
         self.running_s += float(took @ runs[:, _COLUMN["running"]])
         self.waiting_s += float(took @ runs[:, _COLUMN["waiting"]])

@@ -170,7 +170,9 @@ def read_pools(  # noqa: C901 - what does not go together
             flag = given[0].replace("_", "-")
             raise InputError(f"--{flag} is of separate prefill and decode pools: give --disaggregated too")
         return None
-    listed, own, inputs = ([PoolOptions("prefill", "prefill"), PoolOptions("decode", "decode")], {}, ())
+    listed = [PoolOptions("prefill", "prefill"), PoolOptions("decode", "decode")]
+    own: dict[str, Any] = {}
+    inputs: tuple[Input, ...] = ()
     if pools is not None:
         listed, own, inputs = _read_file(Path(pools).expanduser())
     if listed[0].role == "both":
@@ -210,6 +212,9 @@ def _read_file(path: Path) -> tuple[list[PoolOptions], dict[str, Any], tuple[Inp
                 raise fail(name, "colocated pools serve whole requests: leave out one or the other")
         if not content.colocated:
             raise fail("colocated", "must be names of pools, each with its options")
+        for name, options in content.colocated.items():
+            if "router" in options:
+                raise fail(("colocated", name, "router"), "one router deals to all pools: give --router")
         return (
             [
                 PoolOptions(clean(name), "both", _options(options, ("colocated", name), fail, path.parent))
@@ -427,7 +432,8 @@ def _transfer(  # noqa: C901 - each default with its note
             "so give both one --kv-cache-dtype"
         )
     given = query.transfer
-    links, rates = [], []
+    links: list[str] = []
+    rates: list[float] = []
     for name, one in (("prefill", sender), ("decode", receiver)):
         if given["bandwidth"] is not None:
             rate = read_quantity("transfer_bandwidth", given["bandwidth"], "byte/s")

@@ -173,7 +173,7 @@ class Simulation(Displayed):
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
     pools: tuple[dict[str, Any], ...] = ()
     """Of each pool of replicas, where there are several: `name` and `role`, hardware, deployment, replicas and `devices`, its
-    server, `utilisation` (`busy`: share of the time in steps); of a replica the requests that run and that wait (of a decode
+    server, `utilisation` (`steps`: share of the time in steps); of a replica the requests that run and that wait (of a decode
     pool: for blocks, too), means over the time in steps. The warm-up counts."""
     transfer: dict[str, Any] | None = None
     """KV caches that were sent from the prefill pool to the decode pool: how many, bytes of the fullest device, share of the
@@ -429,7 +429,7 @@ def _pool(pool: Pool, means: Mapping[str, float | None]) -> dict[str, Any]:
         "name": pool.name, "role": pool.role, "hardware": about["hardware"], "deployment": about["deployment"],
         "replicas": server.replicas, "devices": server.replicas * server.request.deployment.devices,
         "server": _server(server),
-        "utilisation": {name: means[f"pools.{pool.name}.{name}"] for name in ("busy", "compute", "memory", "kv")},
+        "utilisation": {name: means[f"pools.{pool.name}.{name}"] for name in ("steps", "compute", "memory", "kv")},
         "running": means[f"pools.{pool.name}.running"], "waiting": means[f"pools.{pool.name}.waiting"],
     }  # fmt: skip
 
@@ -751,14 +751,14 @@ def _pool_figures(server: ServerConfig, one: Run, duration: float) -> dict[str, 
         part = pool.server
         ranks_s = duration * part.replicas * part.tables.ranks
         used = {
-            "busy": sums.busy_s, "compute": sums.utilized_s["matrix"], "memory": sums.utilized_s["memory"],
+            "steps": sums.step_s, "compute": sums.utilized_s["matrix"], "memory": sums.utilized_s["memory"],
             "kv": sums.block_seconds / part.config.num_gpu_blocks,
         }  # fmt: skip
         shares = {name: seconds / ranks_s if ranks_s else None for name, seconds in used.items()}
         figures |= {f"pools.{pool.name}.{name}": share for name, share in shares.items()}
-        busy_s = sums.busy_s / part.replicas / part.tables.ranks
+        step_s = sums.step_s / part.replicas / part.tables.ranks
         for name, total in (("running", sums.running_s), ("waiting", sums.waiting_s)):
-            figures[f"pools.{pool.name}.{name}"] = total / busy_s if busy_s else 0.0
+            figures[f"pools.{pool.name}.{name}"] = total / step_s if step_s else 0.0
         devices = part.replicas * part.request.deployment.devices
         for name in whole:
             whole[name] += (shares[name] or 0.0) * devices / server.devices

@@ -181,25 +181,8 @@ def run(
         with running():
             if fleet is not None:
                 fleet.serve(_source(workload, rng_seed), refuse, dependent=workload.dependent)
-            elif server.transfer is not None:
-                prefill, decode = pools
-                routes = tuple(ROUTERS[part.router].route(pool) for part, pool in zip(parts, pools, strict=True))
-                transfers = Transfers(
-                    prefill, decode, server.transfer, server.transfer.first_token, None if trace is None else trace.transferred
-                )
-                result.transfers = TransferSums(transfers.rows)
-                disaggregated_loop(
-                    _source(workload, rng_seed), prefill, decode, (routes[0], routes[1]), transfers, refuse, logs
-                )
             else:
-                replicas = [replica for pool in pools for replica in pool]
-                route = ROUTERS[server.router].route(replicas)
-                if workload.dependent:
-                    dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, logs)
-                elif server.offload is not None and server.offload.shares:
-                    ordered_loop(workload.open_requests(rng_seed), replicas, route, refuse, logs)
-                else:
-                    open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
+                _serve(server, workload, rng_seed, pools, refuse, logs, result, trace)
             read(logs[0])
     except StoppedError:
         result.stopped = True
@@ -209,6 +192,29 @@ def run(
         result.fleet = fleet.finish(max(metrics.last, result.last_arrival))
         metrics.add_fleet(result.fleet)
     return result
+
+
+def _serve(
+    server: ServerConfig, workload: Workload, seed: tuple[int, ...], pools: Sequence[Sequence[AnyReplica]], refuse: Refuse,
+    logs: Sequence[StepLog], result: Run, trace: Trace | None,
+) -> None:  # fmt: skip
+    """Serve all requests on replicas that stay."""
+    if server.transfer is not None:
+        prefill, decode = pools
+        routes = [ROUTERS[part.server.router].route(pool) for part, pool in zip(server.pools, pools, strict=True)]
+        watch = None if trace is None else trace.transferred
+        transfers = Transfers(prefill, decode, server.transfer, server.transfer.first_token, watch)
+        result.transfers = TransferSums(transfers.rows)
+        disaggregated_loop(_source(workload, seed), prefill, decode, (routes[0], routes[1]), transfers, refuse, logs)
+        return
+    replicas = [replica for pool in pools for replica in pool]
+    route = ROUTERS[server.router].route(replicas)
+    if workload.dependent:
+        dependent_loop(workload.dependent_requests(seed), replicas, route, refuse, logs)
+    elif server.offload is not None and server.offload.shares:
+        ordered_loop(workload.open_requests(seed), replicas, route, refuse, logs)
+    else:
+        open_loop(workload.open_requests(seed), replicas, route, refuse)
 
 
 def _source(workload: Workload, seed: tuple[int, ...]) -> Source:

@@ -107,12 +107,12 @@ class Scheduler:
     """
 
     __slots__ = (
-        "adapters", "admission", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "handoff", "index", "known_until",
-        "kv_cache", "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change", "meter", "now",
-        "num_held_blocks", "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens", "num_receiving",
-        "num_step_tokens", "num_swapped_tokens", "passed", "policy", "preempted", "preemption", "prefilling", "prefills",
-        "receive", "received", "reordering", "running", "settles", "starting", "step_time", "swapped", "tiers", "waiting",
-        "watch",
+        "adapters", "admission", "arrived", "batch", "copy_s", "decodes", "decodes_allocated", "fifo", "handoff", "index",
+        "known_until", "kv_cache", "loading", "log", "max_admissions", "max_num_batched_tokens", "max_num_seqs", "may_change",
+        "meter", "now", "num_held_blocks", "num_leaving", "num_microbatches", "num_missing_blocks", "num_prompt_tokens",
+        "num_receiving", "num_step_tokens", "num_swapped_tokens", "passed", "policy", "preempted", "preemption", "prefilling",
+        "prefills", "receive", "received", "reordering", "running", "settles", "starting", "step_time", "swapped", "tiers",
+        "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +183,8 @@ class Scheduler:
         """Requests whose cache arrives."""
         self.received: deque[Request] = deque()
         """Requests whose cache has arrived, and that do not run yet."""
+        self.arrived: list[Request] = []
+        """Of these, those that arrived since the last step was formed."""
         self.starting: list[Request] = []
         """Running requests whose first token comes with the next decode step."""
         # The step that is formed
@@ -232,13 +234,16 @@ class Scheduler:
             self._look_ahead()
 
     def _form(self) -> None:
+        received = self.received
+        if received:
+            self._register_arrived()
         self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
         if self.loading:
             self._end_loads()
         self.policy.schedule(self)
         while self.passed:
             self.waiting.appendleft(self.passed.pop())
-        if self.received and self.decodes and not self.preempted:
+        if received and self.decodes and not self.preempted:
             self._admit_received()
 
     def _look_ahead(self) -> None:
@@ -458,11 +463,18 @@ class Scheduler:
         self.num_held_blocks -= request.num_blocks
         self.kv_cache.free(request, request.num_blocks, request.max_cached_tokens, ended=True)
 
-    def deliver(self, request: Request, num_tokens: int) -> None:
-        """Note that the cache of the first `num_tokens` tokens of a request has arrived: others find it from now on."""
+    def deliver(self, request: Request) -> None:
+        """Note that the cache of a request has arrived."""
         self.num_receiving -= 1
-        self.kv_cache.register(request, num_tokens)
         self.received.append(request)
+        self.arrived.append(request)
+
+    def _register_arrived(self) -> None:
+        """Let others find the caches that arrived since the last step was formed."""
+        for request in self.arrived:
+            if request.transfer is not None:
+                self.kv_cache.register_received(request, request.transfer.num_tokens)
+        self.arrived.clear()
 
     def _reserve(self, request: Request, transfer: Transfer, free: int) -> bool:
         """Allocate blocks for a cache that will arrive and for the token after it; returns whether enough were free."""

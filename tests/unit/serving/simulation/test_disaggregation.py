@@ -266,6 +266,26 @@ def test_find_rate_and_goodput_per_gpu() -> None:
     assert 0 < two.find_rate["rate"] < four.find_rate["rate"]
 
 
+def test_a_study_counts_the_devices_of_all_pools(tmp_path: Path) -> None:
+    """Deployments with and without pools side by side, each with its own step times, devices and cost."""
+    path = tmp_path / "pools.yaml"
+    path.write_text(POOLS)
+    study = {
+        "options": {
+            "model": "llama-3.1-8b", "hardware": "h100-sxm", "input_len": 500, "output_len": 50, "requests": 60, "ttft": "1 s",
+        },
+        "policies": ["vllm-v1"], "rates": [4],
+        "deployments": {
+            "shared": {"replicas": 3}, "separate": {"disaggregated": True, "replicas": 3}, "mixed": {"pools": str(path)},
+        },
+    }  # fmt: skip
+    table = {row["deployment"]: row for row in roofline.study(study).table}
+    assert {name: row["devices"] for name, row in table.items()} == {"shared": 3, "separate": 3, "mixed": 5}
+    assert all(row["failed"] is None and row["cost_per_hour"] > 0 for row in table.values())
+    alone = simulated(pools=path, ttft="1 s")
+    assert table["mixed"]["tpot_s"]["mean"] == pytest.approx(alone.tpot_s.mean, rel=1e-12)
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"prefill_replicas": 2}, "give --disaggregated too"),
     ({"first_token": "decode"}, "--first-token is of separate"),
@@ -297,6 +317,7 @@ def test_wrong_options(options: dict[str, Any], words: str) -> None:
         ("kind: pools\nprefill: {kv_cache_dtype: fp8}\ndecode: {}\n", "one --kv-cache-dtype"),
         ("kind: pools\ncolocated: {a: {}}\ndecode: {}\n", "leave out one or the other"),
         ("kind: pools\nprefill: {tp: 2, tensor-parallel-size: 4}\ndecode: {}\n", "given twice"),
+        ("kind: pools\ncolocated: {a: {router: round-robin}, b: {}}\n", "give --router"),
     ],
 )
 def test_wrong_files(text: str, words: str, tmp_path: Path) -> None:
