@@ -8,11 +8,13 @@ from typing import Literal, get_args
 from roofline.errors import InputError
 
 Mechanism = Literal[
-    "pools", "autoscale", "failures", "kv_offload", "swap", "speculation", "draft", "gate", "queue_limit", "slo", "max_wait", "fair"
+    "pools", "autoscale", "failures", "kv_offload", "swap", "speculation", "draft", "gate", "queue_limit", "slo", "max_wait",
+    "fair",
 ]  # fmt: skip
-"""What changes how requests are served: replicas of several kinds; replicas that come and go, or fail; KV cache tiers, copies of
-preempted caches; drafted tokens, drafts with a KV cache of their own; requests that are shed before the replicas, by the length
-of a queue, or by their objective; requests that go first because they waited; a scheduler that counts what classes are served."""
+"""What changes how requests are served: replicas of several kinds; replicas that come and go, or fail; KV cache tiers, copies
+of preempted caches; drafted tokens, drafts with a KV cache of their own; requests that are shed before the replicas, by the
+length of a queue, or by their objective; requests that go first because they waited; a scheduler that counts what classes are
+served."""
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 _OF_POOLS: dict[Mechanism, str] = {
@@ -36,7 +38,7 @@ NOT_TOGETHER: Mapping[tuple[Mechanism, Mechanism], str] = {
     ("kv_offload", "failures"): _TIER_ENDS,
     ("kv_offload", "draft"): "what the draft's KV cache takes in a tier, and on its link, is not counted",
     ("kv_offload", "slo"): "what a tier has of a prompt is not part of the time that is predicted for it",
-    ("swap", "kv_offload"): "a preempted request finds its blocks in the tiers, where loading them is faster than computing them",
+    ("swap", "kv_offload"): "a preempted request finds its blocks in the tiers, where loading is faster than computing them",
     ("swap", "draft"): "what copies of the draft's KV cache take is not counted",
     ("fair", "speculation"): "classes are charged a token per step, and a round of drafts gives several",
     ("autoscale", "queue_limit"): _CHANGING,

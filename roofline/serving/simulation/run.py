@@ -156,46 +156,34 @@ def run(
         if observers.progress is not None:
             observers.progress(sum(log.num_ended + log.num_shed for log in logs), expected)
 
-    parts, make_log = [pool.server for pool in server.pools] or [server], PoolLog if server.transfer else StepLog
-    logs = [make_log(read) for _ in parts]
+    make_log, num_pools = PoolLog if server.transfer else StepLog, max(len(server.pools), 1)
+    logs = [make_log(read) for _ in range(num_pools)]
     rng_seed, tiers = tuple(seed), _tiers(server)
     result.tiers = tuple(tiers)
-    makers: list[Callable[[int], AnyReplica]] = []
-    num_ranks = 0
-    for index, (part, log) in enumerate(zip(parts, logs, strict=True)):
-        label = server.pools[index].name if server.pools else "replica"
-        makers.append(_maker(part, workload, rng_seed, log, trace, tiers, first=num_ranks, label=label))
-        num_ranks += part.replicas * part.tables.ranks
+    makers = _makers(server, workload, rng_seed, logs, trace, tiers)
     refuse = _gate(server, result, logs, trace)
-    fleet = None
+    fleet, pools = None, []
     if server.fleet is not None:
         fleet = Fleet(server.fleet, makers[0], ROUTERS[server.router].route, logs[0], rng_seed)
-    pools = [] if fleet is not None else [
-        [make(index) for index in range(part.replicas)] for part, make in zip(parts, makers, strict=True)
-    ]  # fmt: skip
+    else:
+        pools = [[make(index) for index in range(part.replicas)] for part, make in zip(server.parts, makers, strict=True)]
     try:
         with running():
             if fleet is not None:
                 fleet.serve(_source(workload, rng_seed), refuse, dependent=workload.dependent)
             elif server.transfer is not None:
                 prefill, decode = pools
-                routes = tuple(ROUTERS[part.router].route(pool) for part, pool in zip(parts, pools, strict=True))
-                transfers = Transfers(
-                    prefill, decode, server.transfer, server.transfer.first_token, None if trace is None else trace.transferred
-                )
+                watch = None if trace is None else trace.transferred
+                transfers = Transfers(prefill, decode, server.transfer, server.transfer.first_token, watch)
                 result.transfers = TransferSums(transfers.rows)
+                to_prefill, to_decode = (
+                    ROUTERS[part.router].route(pool) for part, pool in zip(server.parts, pools, strict=True)
+                )
                 disaggregated_loop(
-                    _source(workload, rng_seed), prefill, decode, (routes[0], routes[1]), transfers, refuse, logs
+                    _source(workload, rng_seed), prefill, decode, (to_prefill, to_decode), transfers, refuse, logs
                 )
             else:
-                replicas = [replica for pool in pools for replica in pool]
-                route = ROUTERS[server.router].route(replicas)
-                if workload.dependent:
-                    dependent_loop(workload.dependent_requests(rng_seed), replicas, route, refuse, logs)
-                elif server.offload is not None and server.offload.shares:
-                    ordered_loop(workload.open_requests(rng_seed), replicas, route, refuse, logs)
-                else:
-                    open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
+                _serve(server, workload, rng_seed, [replica for pool in pools for replica in pool], refuse, logs)
             read(logs[0])
     except StoppedError:
         result.stopped = True
@@ -207,8 +195,36 @@ def run(
     return result
 
 
+def _serve(
+    server: ServerConfig, workload: Workload, seed: tuple[int, ...], replicas: Sequence[AnyReplica], refuse: Refuse,
+    logs: Sequence[StepLog],
+) -> None:  # fmt: skip
+    """Serve the workload on replicas behind one router."""
+    route = ROUTERS[server.router].route(replicas)
+    if workload.dependent:
+        dependent_loop(workload.dependent_requests(seed), replicas, route, refuse, logs)
+    elif server.offload is not None and server.offload.shares:
+        ordered_loop(workload.open_requests(seed), replicas, route, refuse, logs)
+    else:
+        open_loop(workload.open_requests(seed), replicas, route, refuse)
+
+
 def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
     return workload.dependent_requests(seed) if workload.dependent else OpenSource(workload.open_requests(seed))
+
+
+def _makers(
+    server: ServerConfig, workload: Workload, seed: tuple[int, ...], logs: Sequence[StepLog], trace: Trace | None,
+    tiers: Sequence[KVTiers],
+) -> list[Callable[[int], AnyReplica]]:  # fmt: skip
+    """What makes the replicas of each pool, all ranks of which are counted through."""
+    makers = []
+    names = [pool.name for pool in server.pools] or ["replica"]
+    num_ranks = 0
+    for part, name, log in zip(server.parts, names, logs, strict=True):
+        makers.append(_maker(part, workload, seed, log, trace, tiers, first=num_ranks, label=name))
+        num_ranks += part.replicas * part.tables.ranks
+    return makers
 
 
 def _maker(
@@ -284,7 +300,7 @@ def _gate(  # noqa: C901 - two functions that share their numbers
     # sequences of this many tokens are never refused: the last token is not cached
     batches = result.metrics.batches
     gate = None if server.admission.gate is None else server.admission.gate()
-    parts = [pool.server for pool in server.pools] or [server]
+    parts = server.parts
     labels = [f"the {pool.name} pool: " for pool in server.pools] or [""]
     of_prompts = [server.transfer is not None and pool.role == "prefill" for pool in server.pools] or [False]
     probes = [Replica(part.scheduler, part.tables, part.config) for part in parts]
