@@ -552,7 +552,8 @@ def pools_world(seed: int) -> PoolsWorld:
 
     def run(stepwise: bool) -> PoolsServed:
         return serve_pools(
-            (policies[0], policies[1]), [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, configs, link,
+            (policies[0], policies[1]),
+            [Request(index, *one, content=contents[index]) for index, one in enumerate(requests)], times, configs, link,
             first_token=first_token, replicas=replicas, stepwise=stepwise, preemption=preemption, router=router,
             clients=clients, think=0.3,
         )  # fmt: skip

@@ -256,8 +256,8 @@ class _Server:
             "max_model_len": self.option.longest,
         }  # fmt: skip
         return simulate(
-            self.sized.replica.request.model, self.option.hardware, workload=workload, requests=requests, replicas=replicas, seed=_SEED,
-            replications=replications, attention_dp_balance=self.query.attention_dp_balance, **deployment,
+            self.sized.replica.request.model, self.option.hardware, workload=workload, requests=requests, replicas=replicas,
+            seed=_SEED, replications=replications, attention_dp_balance=self.query.attention_dp_balance, **deployment,
         )  # fmt: skip
 
 

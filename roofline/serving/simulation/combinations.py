@@ -40,10 +40,7 @@ NOT_TOGETHER: Mapping[tuple[Mechanism, Mechanism], str] = {
     ("kv_offload", "failures"): _TIER_ENDS,
     ("kv_offload", "draft"): "what the draft's KV cache takes in a tier, and on its link, is not counted",
     ("kv_offload", "slo"): "what a tier has of a prompt is not part of the time that is predicted for it",
-    (
-        "swap",
-        "kv_offload",
-    ): "a preempted request finds its blocks in the tiers, where loading them is faster than computing them",
+    ("swap", "kv_offload"): "a preempted request finds its blocks in the tiers, where loading is faster than computing them",
     ("swap", "draft"): "what copies of the draft's KV cache take is not counted",
     ("fair", "speculation"): "classes are charged a token per step, and a round of drafts gives several",
     ("lora", "kv_offload"): "blocks in a tier are found by their tokens alone, not by the adapter that made them",

@@ -159,24 +159,18 @@ def run(
         if observers.progress is not None:
             observers.progress(sum(log.num_ended + log.num_shed for log in logs), expected)
 
-    parts, make_log = [pool.server for pool in server.pools] or [server], PoolLog if server.transfer else StepLog
-    logs = [make_log(read) for _ in parts]
+    make_log, num_pools = PoolLog if server.transfer else StepLog, max(len(server.pools), 1)
+    logs = [make_log(read) for _ in range(num_pools)]
     rng_seed = tuple(seed)
     result.tiers = tuple(_tiers(server))
     result.lora = None if server.lora is None else LoraRecord()
-    makers: list[Callable[[int], AnyReplica]] = []
-    num_ranks = 0
-    for index, (part, log) in enumerate(zip(parts, logs, strict=True)):
-        label = server.pools[index].name if server.pools else "replica"
-        makers.append(_maker(part, workload, rng_seed, log, trace, result, first=num_ranks, label=label))
-        num_ranks += part.replicas * part.tables.ranks
+    makers = _makers(server, workload, rng_seed, logs, trace, result)
     refuse = _gate(server, result, logs, trace, rng_seed)
-    fleet = None
+    fleet, pools = None, []
     if server.fleet is not None:
         fleet = Fleet(server.fleet, makers[0], ROUTERS[server.router].route, logs[0], rng_seed)
-    pools = [] if fleet is not None else [
-        [make(index) for index in range(part.replicas)] for part, make in zip(parts, makers, strict=True)
-    ]  # fmt: skip
+    else:
+        pools = [[make(index) for index in range(part.replicas)] for part, make in zip(server.parts, makers, strict=True)]
     try:
         with running():
             if fleet is not None:
@@ -219,6 +213,20 @@ def _serve(
 
 def _source(workload: Workload, seed: tuple[int, ...]) -> Source:
     return workload.dependent_requests(seed) if workload.dependent else OpenSource(workload.open_requests(seed))
+
+
+def _makers(
+    server: ServerConfig, workload: Workload, seed: tuple[int, ...], logs: Sequence[StepLog], trace: Trace | None,
+    result: Run,
+) -> list[Callable[[int], AnyReplica]]:  # fmt: skip
+    """What makes the replicas of each pool, all ranks of which are counted through."""
+    makers = []
+    names = [pool.name for pool in server.pools] or ["replica"]
+    num_ranks = 0
+    for part, name, log in zip(server.parts, names, logs, strict=True):
+        makers.append(_maker(part, workload, seed, log, trace, result, first=num_ranks, label=name))
+        num_ranks += part.replicas * part.tables.ranks
+    return makers
 
 
 def _maker(
@@ -295,7 +303,7 @@ def _gate(  # noqa: C901 - two functions that share their numbers
     # sequences of this many tokens are never refused: the last token is not cached
     batches = result.metrics.batches
     gate = None if server.admission.gate is None else server.admission.gate()
-    parts = [pool.server for pool in server.pools] or [server]
+    parts = server.parts
     labels = [f"the {pool.name} pool: " for pool in server.pools] or [""]
     of_prompts = [server.transfer is not None and pool.role == "prefill" for pool in server.pools] or [False]
     probes = [Replica(part.scheduler, part.tables, part.config) for part in parts]

@@ -101,10 +101,14 @@ class ServerConfig:
     inputs: tuple[Input, ...] = ()
 
     @property
+    def parts(self) -> Sequence[ServerConfig]:
+        """The configuration of each pool; this one, where there are none."""
+        return [pool.server for pool in self.pools] or [self]
+
+    @property
     def devices(self) -> int:
         """Devices of all replicas."""
-        parts = [pool.server for pool in self.pools] or [self]
-        return sum(part.replicas * part.request.deployment.devices for part in parts)
+        return sum(part.replicas * part.request.deployment.devices for part in self.parts)
 
 
 @dataclass(frozen=True)

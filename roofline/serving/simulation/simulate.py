@@ -53,7 +53,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 
 @files.run()  # its inputs are not written over from Python either
 @keywords(*DEPLOYMENT, SPECULATION)
-def simulate(  # noqa: C901 - every option, once
+def simulate(  # noqa: C901, PLR0915 - every option, once
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
     *,
@@ -280,7 +280,7 @@ def simulate(  # noqa: C901 - every option, once
         runs = _replicate(server, load, first_seed, num_runs, share, Observers(writer, trace_file, interrupts, progress))
     cut = warm_up_of(load, runs) if planned is None else replace(planned, requests=max(one.num_warm_up for one in runs))
     notes.append(Assumption("warm_up", cut.requests, "given" if cut.method in ("given", "workload") else "default", cut.why))
-    notes += _assumptions(*([pool.server.request for pool in server.pools] or [server.request]))
+    notes += _assumptions(*[part.request for part in server.parts])
     return summarize(server, load, runs, notes, first_seed, cut)
 
 
