@@ -190,7 +190,7 @@ def sent(workload: Workload, seed: tuple[int, ...] = (0,)) -> list[Request]:
     return requests
 
 
-def serve(
+def serve(  # noqa: C901 - all that a test may ask for
     policy: str | SchedulingPolicy, requests: Sequence[Request], times: StepTime, config: EngineConfig, *,
     replicas: int = 1, stepwise: bool = False, preemption: PreemptionPolicy | None = None, router: str = "round-robin",
     clients: Sequence[float] = (), think: float = 0.0, watch: MakeWatch | None = None, fleet: FleetConfig | None = None,

@@ -95,6 +95,12 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
     if counts.preemptions:
         counted = f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
         lines.append(("Preemptions", f"{counted} ({result.server['preemption']}): {_costs(result.preemption)}."))
+    return [*lines, *_missing(result)]
+
+
+def _missing(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and sentences: requests that failed, were refused or shed, or wait too long."""
+    counts, lines = result.requests, []
     if counts.failed:
         lost = plural(counts.failed, "request")
         lines.append(("Failed", f"{lost} failed with their replicas, beyond all retries; each counts as a miss of the SLO."))

@@ -537,16 +537,7 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
     if seen.utilisation > _HIGH_UTILIZATION and load.concurrency is None:
         share = percent(_HIGH_UTILIZATION, 0)
         yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
-    request = draft.pools[0].sized.replica.request
-    model, chosen = request.model, request.deployment
-    if chosen.quantization == "fp8" and not model.quantization and "quantization" not in query.fixed:
-        yield "the checkpoint is not in fp8: check the output quality with fp8 weights"
-    if (wanted := chosen.quantization) not in (None, "none") and f"./{model.name}-{wanted}" in engine_command(request, 1):
-        yield f"the engine loads the format that a checkpoint has: its command names a folder for one in {wanted}"
-    if model.quantization != query.model.quantization:
-        yield f"weights are those of {model.hf_id}"
-    if chosen.kv_cache_dtype == "fp8" and "kv_cache_dtype" not in query.fixed:
-        yield "the KV cache is in fp8, for which the checkpoint has no scales: check the output quality"
+    yield from _notes_on_formats(query, draft.pools[0].sized.replica.request)
     longest = load.beyond if load.beyond is not None else load.longest
     if longest > option.longest:
         yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"
@@ -560,3 +551,15 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
         link = cache_link(option.hardware)
         assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link
         yield f"caches move over {link[0]} at {link[1] / 1e9:g} GB/s per device"
+
+
+def _notes_on_formats(query: Query, request: ResolvedRequest) -> Iterable[str]:
+    model, chosen = request.model, request.deployment
+    if chosen.quantization == "fp8" and not model.quantization and "quantization" not in query.fixed:
+        yield "the checkpoint is not in fp8: check the output quality with fp8 weights"
+    if (wanted := chosen.quantization) not in (None, "none") and f"./{model.name}-{wanted}" in engine_command(request, 1):
+        yield f"the engine loads the format that a checkpoint has: its command names a folder for one in {wanted}"
+    if model.quantization != query.model.quantization:
+        yield f"weights are those of {model.hf_id}"
+    if chosen.kv_cache_dtype == "fp8" and "kv_cache_dtype" not in query.fixed:
+        yield "the KV cache is in fp8, for which the checkpoint has no scales: check the output quality"

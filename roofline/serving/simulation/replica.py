@@ -232,7 +232,7 @@ class Replica:
         self.accepting, self.ends, self.num_steps = False, INF, 0
         return self.scheduler.abandon()
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: C901 - most steps pass through it: a call for a part of it would cost
         """Form the next step, and plan how often it can be repeated.
 
         Raises:

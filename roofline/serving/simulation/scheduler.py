@@ -115,7 +115,7 @@ class Scheduler:
         "waiting", "watch",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - its state, in one place
         self, policy: SchedulingPolicy, config: EngineConfig, log: StepLog, preemption: PreemptionPolicy, step_time: StepTime,
         index: int = 0, admission: AdmissionControl | None = None,
         adapters: AdapterSlots | None = None,

@@ -53,7 +53,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 
 @files.run()  # its inputs are not written over from Python either
 @keywords(*DEPLOYMENT, SPECULATION)
-def simulate(  # noqa: C901, PLR0915 - every option, once
+def simulate(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
     *,
@@ -297,7 +297,9 @@ def _note_cached_shares(load: Workload, notes: list[Assumption], *, tiers: bool)
             notes.append(Assumption(f"{one.name}.{name}", value, "given", why))
 
 
-def _mechanisms(given: Mapping[str, Any], query: PoolsQuery | None, *, adapters: bool) -> dict[Mechanism, str]:
+def _mechanisms(  # noqa: C901 - each option, once
+    given: Mapping[str, Any], query: PoolsQuery | None, *, adapters: bool
+) -> dict[Mechanism, str]:
     """What the options ask for that is not simulated together with everything, and the option that does."""
     mechanisms: dict[Mechanism, str] = {}
     schedulers = [given["scheduler"]]

@@ -265,7 +265,7 @@ class _Limits(TypedDict):
     until: float
 
 
-def read_workload(
+def read_workload(  # noqa: C901 - each way to say what comes, once
     *, trace: Any = None, workload: Any = None, rate: Any = None, requests: Any = None, until: Any = None,
     skip_bad_rows: bool = False, notes: list[Assumption], profile: Any = None, day: Any = None, **lengths: Any,
 ) -> Workload:  # fmt: skip
