@@ -327,9 +327,7 @@ def test_ranks_draft_together() -> None:
         "tensor_parallel_size": 1, "expert_parallel_size": 4, "seed": 2,
     }  # fmt: skip
     drafts: dict[str, Any] = {"speculative_method": "mtp", "num_speculative_tokens": 2, "acceptance": 0.8}
-    runs, single = (
-        simulate("qwen3-30b-a3b", "dgx-h100", **setting, **drafts, stepwise=stepwise) for stepwise in (False, True)
-    )
+    runs, single = (simulate("qwen3-30b-a3b", "dgx-h100", **setting, **drafts, stepwise=stepwise) for stepwise in (False, True))
     assert runs.e2e_s.mean == pytest.approx(single.e2e_s.mean, rel=1e-9)
     assert runs.speculative == single.speculative
     assert runs.requests.completed == 120
