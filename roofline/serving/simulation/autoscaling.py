@@ -306,7 +306,7 @@ def start_up(request: ResolvedRequest, given: dict[str, Any], notes: list[Assump
     sizes = request.deployment
     # NB: what several devices have in common is read for each of them
     num_bytes = sum(stage.loaded_bytes for stage in request.memory.stages) * sizes.devices / sizes.pipeline_parallel_size
-    seconds = num_bytes / rate + engine
+    seconds = float(num_bytes / rate + engine)
     why = f"{num_bytes / 1e9:.1f} GB of weights at {rate / 1e9:.3g} GB/s"
     why += " (130 GB in 84 s, arXiv:2401.14351, section 2.2)" if "load_rate" not in given else ""
     why += f", and {engine:g} s of the engine's start" + ("" if "engine_start" in given else " (assumed)")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from roofline.errors import InputError
 from roofline.predict.options import PREFIX
@@ -38,6 +38,8 @@ from roofline.units import parse_count
 
 if TYPE_CHECKING:
     import numpy as np
+
+T = TypeVar("T")
 
 DEFAULT_REQUESTS = 10_000
 """Requests of a workload that has no end of its own."""
@@ -481,7 +483,7 @@ def _limit(limits: _Limits, notes: list[Assumption], arrivals: Arrivals | Client
         notes.append(Assumption("requests", DEFAULT_REQUESTS, "default", "that come; --requests and --until set another end"))
 
 
-def _flag(name: str, parse: Callable[[Any], float], value: Any) -> float:
+def _flag(name: str, parse: Callable[[Any], T], value: Any) -> T:
     try:
         return parse(value)
     except InputError as error:
