@@ -20,10 +20,10 @@ from typing import Any
 
 from roofline import formatting
 from roofline.errors import InputError
-from roofline.graph.build import build
+from roofline.graph.build import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import times
-from roofline.predict.memory import CANONICAL, StageMemory
+from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import HostCopyOptions, copies
 from roofline.serving.simulation.autoscaling import LOAD_RATE

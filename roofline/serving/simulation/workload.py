@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from roofline.errors import InputError
 from roofline.predict.options import PREFIX
@@ -39,6 +39,7 @@ from roofline.units import parse_count
 if TYPE_CHECKING:
     import numpy as np
 
+V = TypeVar("V")
 DEFAULT_REQUESTS = 10_000
 """Requests of a workload that has no end of its own."""
 MAX_UNFINISHED = 2_000_000
@@ -479,7 +480,7 @@ def _limit(limits: _Limits, notes: list[Assumption], arrivals: Arrivals | Client
         notes.append(Assumption("requests", DEFAULT_REQUESTS, "default", "that come; --requests and --until set another end"))
 
 
-def _flag(name: str, parse: Callable[[Any], float], value: Any) -> float:
+def _flag(name: str, parse: Callable[[Any], V], value: Any) -> V:
     try:
         return parse(value)
     except InputError as error:
