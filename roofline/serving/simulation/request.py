@@ -50,6 +50,9 @@ class Request:
     num_round_tokens: int
     """Tokens of all its rounds, with those beyond its last."""
 
+    queued_time: float
+    """When it came to its replica: later than it arrived, where it waited for one or is retried."""
+
     def __init__(  # noqa: PLR0917 - one is made per request
         self,
         index: int,
@@ -63,7 +66,7 @@ class Request:
         session: int = -1,
     ) -> None:
         self.index = index
-        self.arrival_time = arrival_time  # `queued_time` is when it came to its replica: later, where it waits for one
+        self.arrival_time = arrival_time
         self.seen_time = arrival_time  # when the step in which it arrived ended, as far as that was counted
         self.num_prompt_tokens = num_prompt_tokens
         self.max_tokens = max_tokens
