@@ -41,8 +41,6 @@ class Request:
         "session", "tokens_per_round", "transfer",
     )  # fmt: skip
 
-    queued_time: float
-    """When it came to its replica, in seconds."""
     # While it decodes with speculative decoding (`SpeculativeBatch`), and not set without
     first_step: int
     """The first decode step of its replica; `cache_offset` has the tokens cached before it."""
@@ -51,7 +49,7 @@ class Request:
     """Tokens of all its rounds, with those beyond its last."""
 
     queued_time: float
-    """When it came to its replica: later than it arrived, where it waited for one or is retried."""
+    """When it came to its replica: in seconds: later than it arrived, where it waited for one or is retried."""
 
     def __init__(  # noqa: PLR0917 - one is made per request
         self,

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 T = TypeVar("T")
-
-V = TypeVar("V")
 DEFAULT_REQUESTS = 10_000
 """Requests of a workload that has no end of its own."""
 MAX_UNFINISHED = 2_000_000
