@@ -178,6 +178,19 @@ def about_range(low: float, high: float) -> str:
     return f"{first.removesuffix(' ' + unit)} to {last}"
 
 
+def duration(value: float, digits: int = 3) -> str:
+    """Return how long something lasts: in minutes, hours or days from two of each on, else as `seconds` does.
+
+    >>> duration(90), duration(5400), duration(43200), duration(3 * 86400)
+    ('90 s', '90 min', '12 h', '3 days')
+    """
+    if value >= 2 * 86400:
+        return f"{number(value / 86400, digits)} days"
+    if value >= 2 * 3600:
+        return f"{number(value / 3600, digits)} h"
+    return f"{number(value / 60, digits)} min" if value >= 120 else quantity(value, "s", digits)
+
+
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     """Return an interval of times in seconds, in brackets after a space; "" where an end is None.
 

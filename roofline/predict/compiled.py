@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph.build import build
+from roofline.graph.build import Graph, build
 from roofline.graph.sharding import Stage, stages
 from roofline.numeric import ceil_div, maximum, minimum
 from roofline.operators.collectives import Collective
@@ -250,7 +250,7 @@ class Compiled:
             return np.array(np.nan), np.array(np.nan), np.array(np.nan)
         links, again = (Sum(), Sum()), Sum()
         overlap = request.deployment.microbatch_overlap
-        for kernel in kernels(build(request.model, request.deployment, request.precision, step, stage)):
+        for kernel in kernels(self._graph(step, stage)):
             terms = estimator.terms(kernel)
             launch = estimator.hideable(kernel, terms)
             behind = maximum(terms["total"] - hidden * launch, terms["bound"])
@@ -269,9 +269,14 @@ class Compiled:
             )
         return whole, alone, launches
 
+    def _graph(self, step: Step, stage: Stage) -> Graph:
+        """The operators of a stage in a step."""
+        request = self.request
+        return build(request.model, request.deployment, request.precision, step, stage)
+
     def _bound(self, step: Step, stage: Stage) -> Array:
         request, total, links = self.request, Sum(), Sum()
-        for operator, repeat in build(request.model, request.deployment, request.precision, step, stage).values():
+        for operator, repeat in self._graph(step, stage).values():
             into = links if request.deployment.microbatch_overlap and isinstance(operator, Collective) else total
             into.add(times(operator, operator.cost(), request.hardware).bound * repeat)
         bound = total.total()

@@ -74,6 +74,8 @@ class Draft:
     inputs: tuple[Input, ...] = ()
     request: ResolvedRequest | None = None
     """Of which each step of the draft is one; None: it costs nothing."""
+    graph: Callable[[Step], Graph] | None = None
+    """The operators of one step of the draft; None: it costs nothing."""
 
 
 _SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.draft]
@@ -118,6 +120,7 @@ def _model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, opti
         notes=notes,
         inputs=read,
         request=kernels,
+        graph=lambda step: build(model, kernels.deployment, kernels.precision, step),
     )
 
 
@@ -153,6 +156,7 @@ def _mtp_draft(request: ResolvedRequest, speculative: SpeculativeOptions, option
         weights_bytes=weights,
         notes=(_note(model, last),),
         request=only,
+        graph=lambda step: _mtp_graph(only, step),
     )
 
 

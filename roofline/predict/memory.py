@@ -135,6 +135,11 @@ class StageMemory(Setting):
         return allocation(layers, held, self.rules, self.block_tokens, cache_kinds(self.model), self.max_num_batched_tokens)
 
     @property
+    def layouts(self) -> tuple[Allocation, ...]:
+        """Return the layouts of all caches that a block of the stage holds."""
+        return (self.layout,)
+
+    @property
     def plain(self) -> bool:
         """Return whether the engine stores exactly the tokens counted: all of them, in blocks of one size, nothing else."""
         block = self.layout.block

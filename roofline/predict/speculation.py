@@ -14,8 +14,9 @@ from typing import Any
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph.sharding import stages
-from roofline.numeric import Expr, maximum
+from roofline.numeric import Expr, ceil_div, maximum
 from roofline.operators.sampling import Sampling
+from roofline.predict.allocation import Allocation
 from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions
 from roofline.predict.duration import NO_TIMES, ZERO_TIME, Duration, scaled, total
 from roofline.predict.memory import MemoryModel, Setting, StageMemory
@@ -125,6 +126,11 @@ class SpeculativeStage(_WithDraft, StageMemory):
         """The model's weights and the draft's."""
         return super().loaded_bytes + self.draft_weights_bytes
 
+    @property
+    def layouts(self) -> tuple[Allocation, ...]:
+        """Layouts of the model's caches and of the draft's."""
+        return (self.layout,) if self.draft is None else (self.layout, self.draft.fullest_stage.layout)
+
     def own_cache_share(self, length: int) -> float:
         """The draft keeps the tokens too."""
         own = self.layout.bytes(length - 1, 1)
@@ -226,6 +232,12 @@ class Speculation:
         conventions = deployment.conventions.model_copy(update={"logits": "all"})
         return replace(self.request, deployment=deployment.model_copy(update={"conventions": conventions}))
 
+    def comparison(self, batch: Expr) -> Sampling:
+        """Return the operator that compares drafted tokens with the model's, of `batch` sequences of the whole deployment."""
+        request = self.request
+        rows = ceil_div(batch, request.deployment.data_parallel_size) * self.options.tokens
+        return Sampling(rows=rows, choices=request.model.vocab_size, dtypes=request.precision.dtypes("norm"))
+
     def verifying(self, batch: int, context: int) -> Duration:
         """Return the time of the model's step over K + 1 tokens per sequence with logits of all, and of comparing them with
         the draft.
@@ -236,12 +248,9 @@ class Speculation:
         plain = self.plain(batch, context)
         if not (drafted := self.options.tokens):
             return plain
-        request = self.request
         segments = (Segment(batch, 1 + drafted, context, decode=True),)
         step = pipeline(self.verifier, segments)
-        rows = -(-batch // request.deployment.data_parallel_size) * drafted
-        compared = Sampling(rows=rows, choices=request.model.vocab_size, dtypes=request.precision.dtypes("norm"))
-        verified = total(step, timed(request, {"rejection": (compared, 1)}, segments))
+        verified = total(step, timed(self.request, {"rejection": (self.comparison(batch), 1)}, segments))
         if verified.estimate is None or plain.estimate is None:
             return verified
         ends = {name: max(getattr(verified, name), getattr(plain, name)) for name in ("estimate", "low", "high")}

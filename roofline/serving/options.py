@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, TypedDict
 
-from roofline.predict.options import OPTIONS, Count, DeploymentOptions, Flag, Number, Option, Quantity, Text, entries
+from roofline.predict.options import OPTIONS, Count, Flag, LimitsOptions, Number, Option, Quantity, Text, entries
 
 
 def _text(help: str, metavar: str, default: str = "", *, common: bool = False, aliases: tuple[str, ...] = ()) -> Option:
@@ -67,6 +67,20 @@ class ObjectiveOptions(TypedDict, total=False):
     percentile: Annotated[Number, _text("Percentage of requests that must comply.", "P", "95", common=True)]
 
 
+class BatchOptions(TypedDict, total=False):
+    """Offline batch work: no rate, and no clients."""
+
+    tokens: Annotated[
+        Count,
+        _text(
+            "Offline batch work: number of output tokens to generate in all (prompt tokens are not counted); replaces --rate. "
+            "Requests have --input-len and --output-len, and run at full load, cheapest per token first.",
+            "N",
+        ),
+    ]
+    deadline: Annotated[Quantity, _text('Time in which they have to be done, such as "12 h".', "TIME")]
+
+
 class SearchOptions(TypedDict, total=False):
     """What a plan searches, or checks."""
 
@@ -81,7 +95,10 @@ class SearchOptions(TypedDict, total=False):
     rank: Annotated[
         Text,
         _text(
-            "Sort key: cost (per hour), token-cost, gpus or latency.", "KEY", "cost; token-cost with --concurrency", common=True
+            "Sort key: cost (per hour), token-cost, gpus or latency.",
+            "KEY",
+            "cost; token-cost with --concurrency or --tokens",
+            common=True,
         ),
     ]
     mode: Annotated[
@@ -92,6 +109,18 @@ class SearchOptions(TypedDict, total=False):
             "any",
         ),
     ]
+    allow_disaggregated: Annotated[
+        Number,
+        _text(
+            "With --mode any: how much cheaper than the best colocated deployment separate servers must be; 0: at all.",
+            "MARGIN",
+            "10%",
+        ),
+    ]
+    simulate: Annotated[
+        Flag, _flag("Simulate the best candidates, correct their replicas, and rank them again by what the simulation shows.")
+    ]
+    simulate_top: Annotated[Count, _count("Number of candidates to simulate; implies --simulate.", "3")]
     top: Annotated[Count, _count("Number of candidates to list in addition to the Pareto front.", "10")]
     attention_dp_balance: Annotated[
         Flag, _flag("Delay prefills until every data-parallel rank can start one, for at most 50 steps.")
@@ -114,7 +143,7 @@ class LimitOptions(TypedDict, total=False):
     pue: Annotated[Number, _text("Power usage effectiveness: ratio of facility power to IT power.", "FACTOR", "1")]
 
 
-class PlanOptions(RequestClassOptions, ObjectiveOptions, DeploymentOptions, total=False):
+class PlanOptions(RequestClassOptions, ObjectiveOptions, LimitsOptions, total=False):
     """All options of `plan` but its own."""
 
 
@@ -156,6 +185,10 @@ class RequestOptions(TypedDict, total=False):
     until: Annotated[
         Quantity, _text('Stop arrivals after this time, such as "10 min"; requests in flight are completed.', "TIME")
     ]
+    day: Annotated[
+        Quantity,
+        _text('Length of the day that --profile repeats, such as "1 h"; without --until one day is simulated.', "TIME", "24 h"),
+    ]
     ttft: Annotated[Quantity, _text('Goodput objective for time to first token, such as "2 s".', "TIME", common=True)]
     tpot: Annotated[Quantity, _text('Goodput objective for time per output token, such as "50 ms".', "TIME", common=True)]
 
@@ -167,8 +200,8 @@ class ServerOptions(TypedDict, total=False):
     router: Annotated[
         Text,
         _text(
-            "Load balancing between replicas: round-robin, least-loaded, least-tokens, power-of-two, prefix-aware or "
-            "session-sticky.",
+            "Load balancing between replicas: round-robin, least-loaded, least-tokens, power-of-two, prefix-aware, "
+            "lora-aware or session-sticky.",
             "NAME",
             "round-robin",
             aliases=("balancer",),
@@ -181,18 +214,113 @@ class ServerOptions(TypedDict, total=False):
         Text,
         _text(
             "Scheduler: vllm-v1, vllm-v1-async, vllm-v0, sglang, no-evict (TensorRT-LLM), sarathi, orca, "
-            "static, sjf or priority.",
+            "static, sjf, priority or fair (VTC).",
             "NAME",
             "set by the engine (vLLM: vllm-v1)",
             common=True,
         ),
     ]
+    length_error: Annotated[
+        Number,
+        _text("Error of the output lengths that sjf predicts: standard deviation of their logarithm.", "SD", "0: known"),
+    ]
+    max_wait: Annotated[
+        Quantity, _text("Time from arrival after which a request goes first, with sjf, priority or fair.", "TIME", "no limit")
+    ]
+    admission: Annotated[
+        Text,
+        _text(
+            "Admission control: all, queue:N (at most N requests wait at a replica), token-bucket:RATE[:BURST] (prompt "
+            "tokens/s and prompt tokens, per class) or slo (drop requests that would miss --ttft). Later classes are dropped "
+            "first.",
+            "SPEC",
+            "all",
+        ),
+    ]
     preemption: Annotated[
         Text, _text("Handling of preempted requests: recompute, swap or cheaper (the faster of the two).", "HOW", "recompute")
+    ]
+    preemption_candidate: Annotated[
+        Text,
+        _text(
+            "Request to preempt: last-admitted, last-arrived, least-important (class), fewest-output-tokens or cheapest "
+            "(to restore).",
+            "NAME",
+            "set by the scheduler",
+        ),
     ]
     num_gpu_blocks_override: Annotated[Count, _count("Number of KV cache blocks per replica.", "as many as fit in memory")]
     basis: Annotated[
         Text, _text("Step times to use: estimate or bound.", "BASIS", "estimate if measurements exist, otherwise bound")
+    ]
+
+
+class FleetOptions(TypedDict, total=False):
+    """Replicas that come and go."""
+
+    autoscale: Annotated[
+        Text,
+        _text(
+            "Autoscaling: max=N, and min, policy (waiting, unfinished, kv or concurrency), target (per replica), start-up, "
+            'interval and scale-down-window, such as "min=1,max=8,target=5,start-up=60 s", or a YAML file.',
+            "SPEC|FILE",
+        ),
+    ]
+    failures: Annotated[
+        Text,
+        _text(
+            "Failures of replicas, whose requests are retried on others: mtbf, repair, retries (5) and resume (restart or "
+            'continue), such as "mtbf=6 h,repair=5 min"; at fixed times "at=10 s:replica=0"; or a YAML file.',
+            "SPEC|FILE",
+        ),
+    ]
+    lora_adapters: Annotated[
+        Text,
+        _text("Number of LoRA adapters, of which each request has one: N (equal shares) or N:zipf:EXPONENT.", "N[:zipf:S]"),
+    ]
+    max_loras: Annotated[Count, _count("Number of different adapters in a batch, and of slots on the device.", "1")]
+    max_cpu_loras: Annotated[
+        Count, _count("Number of adapters in the host's memory; others are read from disk.", "as --max-loras")
+    ]
+    max_lora_rank: Annotated[Count, _count("Rank of the adapters.", "16", metavar="R")]
+
+
+class PoolOptions(TypedDict, total=False):
+    """Replicas that only prefill, or only decode; replicas of several deployments."""
+
+    disaggregated: Annotated[
+        Flag,
+        _flag(
+            "Prefill and decode on separate replicas: KV caches are sent from the prefill pool to the decode pool. How many "
+            "replicas each pool has follows from --replicas (rate matching), unless given."
+        ),
+    ]
+    prefill_replicas: Annotated[Count, _count("Number of replicas that prefill.", "rate matching")]
+    decode_replicas: Annotated[Count, _count("Number of replicas that decode.", "rate matching")]
+    pools: Annotated[
+        Text,
+        _text(
+            "YAML file (kind: pools) with options of a prefill and a decode pool (hardware, parallelism, ...), or of several "
+            "colocated pools behind one router.",
+            "FILE",
+        ),
+    ]
+    transfer_bandwidth: Annotated[
+        Quantity,
+        _text(
+            'Bandwidth of a KV cache transfer, per device and direction, such as "50 GB/s".', "RATE",
+            "the network of the node, otherwise the link to the host",
+        ),
+    ]  # fmt: skip
+    transfer_latency: Annotated[Quantity, _text('Further time per transfer, such as "2 ms".', "TIME", "0")]
+    first_token: Annotated[
+        Text,
+        _text(
+            "When the first token is returned: prefill (when the prompt is computed), transfer (when the KV cache has arrived) "
+            "or decode (with the first decode step).",
+            "WHEN",
+            "set by the engine (vLLM: decode; SGLang, TensorRT-LLM: transfer)",
+        ),
     ]
 
 
@@ -214,6 +342,19 @@ class CopyOptions(TypedDict, total=False):
     host_memory: Annotated[
         Quantity,
         _text("Host memory for the swapped KV caches of a replica.", "BYTES", "the replica's share of the node's memory"),
+    ]
+
+
+class OffloadOptions(TypedDict, total=False):
+    """KV cache tiers beside the device's."""
+
+    kv_offload: Annotated[
+        Text,
+        _text(
+            "Store KV cache blocks outside the device and load them where that is faster than computing them: host memory per "
+            'replica, such as "200 GB" (with the options of swapping for the link), or a YAML file of tiers.',
+            "SIZE|FILE",
+        ),
     ]
 
 
@@ -244,7 +385,8 @@ def _by_name(options: Iterable[Option]) -> dict[str, Option]:
 
 PLAN = _by_name(
     entries({
-        "Traffic": TrafficOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions, "Cost and limits": LimitOptions,
+        "Traffic": TrafficOptions, "Batch work": BatchOptions, "Objectives": ObjectiveOptions, "Search": SearchOptions,
+        "Cost and limits": LimitOptions,
     })
 )  # fmt: skip
 """Options of `plan` besides those of the deployment."""
@@ -253,7 +395,13 @@ COPIES = _by_name(entries({"KV cache swapping": CopyOptions}))
 _COMMON = {name: PLAN[name] for name in ("input_len", "output_len", "prefix_hit", "cached_prefix", "skip_bad_rows")}
 SIMULATE = {
     **_by_name(entries({"Workload": RequestOptions})), **_COMMON, **_by_name(entries({"Server": ServerOptions})),
-    **{name: option for name, option in COPIES.items() if name != "overlapped"}, **_by_name(entries({"Runs": RunOptions})),
+    "profile": replace(
+        PLAN["profile"], group="Workload",
+        help="Relative load in equal intervals of a day, such as 1,1,2,4,3,1, or a file; --rate is the mean.",
+    ),
+    **_by_name(entries({"Fleet": FleetOptions})), **_by_name(entries({"Disaggregation": PoolOptions})),
+    **{name: option for name, option in COPIES.items() if name != "overlapped"},
+    **_by_name(entries({"KV cache tiers": OffloadOptions})), **_by_name(entries({"Runs": RunOptions})),
     "percentile": replace(
         PLAN["percentile"], group="Runs", common=False, help="Percentage of requests that must comply, with --find-rate."
     ),

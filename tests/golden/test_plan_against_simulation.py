@@ -98,3 +98,59 @@ def test_the_deployment_that_deepseek_published() -> None:
     assert best is not None
     assert best.devices / 8 == pytest.approx(226.75, rel=0.3)
     assert max(pool.devices for pool in best.pools) > 32
+
+
+BATCHES = {
+    "unequal": ("llama-3.1-8b", "h100-sxm", {"tp": 1, "dtype": "bf16"}, CHAT, 3000),
+    "equal": ("llama-3.1-8b", "h100-sxm", {"tp": 1, "dtype": "bf16"}, {"input_len": 512, "output_len": 256}, 3000),
+    "long outputs": (
+        "llama-3.1-70b", "h100-sxm", {"tp": 4, "dtype": "bf16"},
+        {"input_len": "lognormal:300:200", "output_len": "lognormal:1000:600:4000"}, 3000,
+    ),
+    "two stages": (
+        "llama-3.1-8b", "l40s", {"tp": 1, "pp": 2, "dtype": "bf16"},
+        {"input_len": "lognormal:400:300:4000", "output_len": "lognormal:600:300:2000"}, 2000,
+    ),
+    "four stages": (
+        "llama-3.1-70b", "l40s", {"tp": 1, "pp": 4, "quantization": "fp8"}, {"input_len": 512, "output_len": 400}, 2000,
+    ),
+    "ranks": ("deepseek-v3", "dgx-h200", {"tp": 1, "dp": 8, "ep": 8}, {"input_len": 2000, "output_len": 300}, 4000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_when_offline_work_is_done_in_two_ways(name: str) -> None:
+    """All requests at once, on one replica: the finish time within 5 % (pipelines: 10 %), mean TTFT (mostly waits) likewise."""
+    near = 0.10 if "pp" in BATCHES[name][2] else 0.05
+    model, hardware, layout, lengths, requests = BATCHES[name]
+    mean = roofline.plan(model, hardware=hardware, concurrency=1, **layout, **lengths).traffic["classes"][0]["mean_output"]
+    best = roofline.plan(
+        model, hardware=hardware, tokens=round(requests * mean), deadline="10 days", **layout, **lengths
+    ).best  # fmt: skip
+    assert best is not None
+    assert best.replicas == 1
+    assert best.finish_s is not None
+    chosen = {key: best.pools[0].deployment[key] for key in ("max_num_seqs", "max_num_batched_tokens")}
+    run = roofline.simulate(model, hardware, workload=f"at-once:{requests}", **layout, **lengths, **chosen)
+    assert best.finish_s.mean == pytest.approx(run.duration_s, rel=near)
+    assert best.ttft_s.mean == pytest.approx(run.ttft_s.mean, rel=near)
+    assert best.tpot_s.mean == pytest.approx(run.tpot_s.mean, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "layout", "clients"),
+    [
+        ("llama-3.1-70b", "l40s", {"tp": 1, "pp": 4, "quantization": "fp8"}, 128),
+        ("llama-3.1-8b", "l40s", {"tp": 1, "pp": 2, "dtype": "bf16"}, 256),
+    ],
+)
+def test_clients_of_a_pipeline_in_two_ways(model: str, hardware: str, layout: dict[str, object], clients: int) -> None:
+    """Microbatches overlap, and prompts of one round: TPOT within 15 % (50 % too long where all were one batch)."""
+    lengths = {"input_len": "lognormal:512:200:4000", "output_len": "lognormal:400:200:2000"}
+    best = roofline.plan(model, hardware=hardware, mode="colocated", concurrency=clients, max_gpus=4, **layout, **lengths).best
+    assert best is not None
+    chosen = {key: best.pools[0].deployment[key] for key in ("max_num_seqs", "max_num_batched_tokens")}
+    run = roofline.simulate(
+        model, hardware, workload=f"closed:{clients}", requests=2000, warm_up=0.2, **layout, **lengths, **chosen
+    )  # fmt: skip
+    assert best.tpot_s.mean == pytest.approx(run.tpot_s.mean, rel=0.15)

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from roofline.audit.config_check.deployment import CheckedDeployment
 from roofline.errors import InputError, RooflineError, SpecError
-from roofline.predict.request import ResolvedRequest, prepare
+from roofline.predict.request import ResolvedRequest
+from roofline.predict.speculation import Speculation
 from roofline.serving.planning.load import TTFT, Load, Service
 from roofline.serving.planning.performance import ClosedLoopPerformance, LatencyStats, band, closed_loop_performance
-from roofline.serving.planning.search import Option, longest_held, slots_in_memory, with_chosen
+from roofline.serving.planning.search import Option, longest_held, resolve_replica, slots_in_memory, with_chosen
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server, size_replica
 from roofline.serving.queueing.replica import ESTIMATE, BatchServer, Replica
 from roofline.serving.queueing.steady import Steady, steady
@@ -104,7 +105,7 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
         SpecError: an option that is wrong for this model or hardware, with its place in the file.
     """
     query = deployment.query
-    request = _prepared(deployment)
+    request, speculation = _prepared(deployment)
     ranks = request.deployment.data_parallel_size
     wanted = deployment.longest or query.model.max_position_embeddings
     held = longest_held(request, wanted) if request.memory.fits((Segment(ranks, 1, 0, decode=True),)) else 0
@@ -118,22 +119,22 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
     slots = slots_in_memory(request, query.load) if held >= wanted else 0
     option = None
     if slots:
-        running = min(slots, deployment.max_num_seqs)
         budget = request.memory.max_num_batched_tokens
-        replica = size_replica(
-            Replica(request, running, (budget,), query.attention_dp_balance), query.load, [(running, budget)], slots
-        )
+        verified = 1 if speculation is None else 1 + speculation.options.tokens
+        running = max(min(slots, deployment.max_num_seqs, budget // verified), 1)
+        steps = Replica(request, running, (budget,), query.attention_dp_balance, speculation)
+        replica = size_replica(steps, query.load, [(running, budget)], slots)
         hardware = query.hardware[0]
-        option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted)
+        option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted, {})
     return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.loaded_bytes, option)
 
 
-def _prepared(deployment: CheckedDeployment) -> ResolvedRequest:
+def _prepared(deployment: CheckedDeployment) -> tuple[ResolvedRequest, Speculation | None]:
     query = deployment.query
     ranks = query.fixed.get("data_parallel_size") or 1
     options: dict[str, Any] = {**query.fixed, "batch": ranks, "input_len": 1, "phase": "decode"}
     try:
-        return prepare(query.model, query.hardware[0], **options)
+        return resolve_replica(query.model, query.hardware[0], options)
     except SpecError:
         raise
     except RooflineError as error:

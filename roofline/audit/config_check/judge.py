@@ -121,7 +121,7 @@ class Check:
         return pd.DataFrame(self.flat())
 
 
-_SEARCH_OPTIONS = ("rank", "mode", "top")
+_SEARCH_OPTIONS = ("rank", "mode", "top", "tokens", "deadline", "allow_disaggregated", "simulate", "simulate_top")
 
 
 def check(
@@ -167,8 +167,8 @@ def check(
             replicas as there are, or a limit on cost without a price.
     """
     for name in _SEARCH_OPTIONS:
-        if given_options.pop(name, None) is not None:
-            raise InputError(f"--{name} is for what plan finds: leave it out with --check")
+        if given_options.pop(name, None) not in (None, False):
+            raise InputError(f"--{name.replace('_', '-')} is for what plan finds: leave it out with --check")
     options = {ALIASES.get(name, name): value for name, value in given_options.items() if value not in (None, False)}
     balanced = bool(options.pop("attention_dp_balance", False))
     load = {name: options.pop(name) for name in TRAFFIC if name in options}

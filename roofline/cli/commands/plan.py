@@ -19,7 +19,7 @@ from roofline.cli.tables import (
 )  # fmt: skip
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.predict.options import ALIASES, DEPLOYMENT
+from roofline.predict.options import ALIASES, DEPLOYMENT, SPECULATION
 from roofline.serving.options import PLAN
 from roofline.text import Answer, Table, clean, markdown_cell
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHED = "searched"
-FIGURES = ("cost-tpot", "cost-ttft", "steps")
+FIGURES = ("cost-tpot", "cost-ttft", "finish", "steps")
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +44,14 @@ def register(app: typer.Typer) -> None:
         *(changed(name, default=_SEARCHED) for name in ("max_num_seqs", "max_num_batched_tokens")),
     )
     app.command(name="plan")(
-        takes(DEPLOYMENT, first=PLAN.values(), without=without, changed=searched, figures=FIGURES, formats=[".html"])(plan)
+        takes(
+            (*DEPLOYMENT, SPECULATION),
+            first=PLAN.values(),
+            without=without,
+            changed=searched,
+            figures=FIGURES,
+            formats=[".html"],
+        )(plan)
     )
 
 
@@ -83,9 +90,9 @@ def plan(
         print_answer(text.answer(result, screen_width()), out.verbosity)
 
     out.emit(Result(result.to_dict(), result.flat, show, formats, lambda: result, line))
-    if result.candidates:
+    if result.candidates and not (unmet := text.unmet(result)):
         return 0
-    out.verdict(_sentences(result)[0])
+    out.verdict(unmet[0] if result.candidates else _sentences(result)[0])
     return 1
 
 

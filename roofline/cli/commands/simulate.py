@@ -9,11 +9,13 @@ import typer
 from roofline.cli.options import HardwareOption, ModelArgument, Options, changed, command_line, takes
 from roofline.cli.output import FIGURE_SUFFIXES, Output, Result, progress
 from roofline.cli.tables import markdown_described, print_answer
-from roofline.predict.options import DEPLOYMENT
+from roofline.predict.options import DEPLOYMENT, SPECULATION
 from roofline.serving.options import PREFIX_CACHING, SIMULATE
 
 _SLOTS = changed("max_num_seqs", default="256")
-FIGURES = ("distribution", "requests", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence", "find-rate")
+FIGURES = (
+    "distribution", "requests", "replicas", "tail", "kv", "output-tokens", "prompt-tokens", "rates", "confidence", "find-rate",
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +23,7 @@ def register(app: typer.Typer) -> None:
     without = ("shared_prefix", "ignore_capacity")
     app.command(name="simulate")(
         takes(
-            DEPLOYMENT,
+            (*DEPLOYMENT, SPECULATION),
             first=SIMULATE.values(),
             without=without,
             changed=[PREFIX_CACHING, _SLOTS],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from roofline.formatting import about, money, number, seconds
+from roofline.formatting import about, duration, money, number, seconds
 from roofline.report.cells import about_time, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
 from roofline.report.plan.load import Planned, Times
-from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, replicas, same_rate
+from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, replicas, same_rate, total_cost
 from roofline.report.plan.tables import deployed
 
 _HUES, _LINES = 5, 4
@@ -77,6 +77,70 @@ def pareto(planned: Planned, values: Values, candidates: list[Scaled], name: str
         series=tuple(series),
         table=_points(planned, timed, name, front, by_devices),
     )
+
+
+def finish(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure | None:
+    """Point plot of what offline work costs against when it is done; None of other work, or of fewer than two candidates.
+
+    Devices take the place of cost if some price is unknown.
+    """
+    timed = [one for one in candidates if one.of.finish is not None and one.of.finish.mean is not None]
+    if len(timed) < 2 or planned.batch is None:
+        return None
+    by_devices, front = _by_devices(timed), on_front(planned, values, candidates)
+    series, rows = [], []
+    kinds = [price.hardware for price in planned.prices][:_HUES]
+    for variant, kind in enumerate([*kinds, "other hardware"]):
+        ones = [one for one in timed if one.of.hardware == kind or (variant == len(kinds) and one.of.hardware not in kinds)]
+        for role in ("estimate", "bound"):
+            dots = [one for one in ones if (one.of.number in front) == (role == "estimate")]
+            if dots:
+                series.append(Series(
+                    name=kind,
+                    kind="points",
+                    role=role,
+                    x=tuple([_finish(one) for one in dots]),
+                    y=tuple([_paid(one, by_devices) for one in dots]),
+                    labels=tuple([_finish_label(planned, one) for one in dots]),
+                    short=tuple([f"{one.of.number}" for one in dots]),
+                    variant=variant,
+                ))  # fmt: skip
+    for one in timed:
+        cost = whole(one.devices) if by_devices else Cell(text=money(_paid(one, by_devices)), value=_paid(one, by_devices))
+        rows.append((
+            text_cell(f"{one.of.number}"),
+            text_cell(one.of.hardware),
+            cost,
+            Cell(text=duration(_finish(one)), value=_finish(one)),
+            text_cell("yes" if one.of.number in front else "no"),
+        ))  # fmt: skip
+    head = "devices" if by_devices else f"{planned.currency} in total"
+    return Figure(
+        key="finish",
+        title=f"{'Devices' if by_devices else 'Cost'} against the finish time",
+        note="Numbers are those of the table. Filled: none listed is cheaper and done earlier.",
+        x=Axis(title="done after", scale="log", unit="s"),
+        y=Axis(title="devices" if by_devices else "cost in total", scale="linear", unit="" if by_devices else planned.currency),
+        series=tuple(series),
+        marks=(Mark(text=f"deadline: {duration(planned.batch.deadline)}", x=planned.batch.deadline, role="slo"),),
+        table=table("finish-rows", "Points", "", ("no.", "hardware", head, "done after", "on the front"), rows),
+    )
+
+
+def _finish(one: Scaled) -> float:
+    return 0.0 if one.of.finish is None else one.of.finish.mean or 0.0
+
+
+def _paid(one: Scaled, by_devices: bool) -> float:
+    return float(one.devices) if by_devices else total_cost(one) or 0.0
+
+
+def _finish_label(planned: Planned, one: Scaled) -> str:
+    parts = [deployed(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)]
+    cost = total_cost(one)
+    paid = "" if cost is None else f", {money(cost)} {planned.currency}"
+    after = f", done after {duration(_finish(one))}"
+    return f"{one.of.number}: {one.of.hardware}, {' and '.join(parts)}, {one.of.precision}{paid}{after}"
 
 
 def _line(planned: Planned, timed: list[Scaled], name: str, by_devices: bool) -> list[Scaled]:

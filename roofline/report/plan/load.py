@@ -55,6 +55,7 @@ def planned(result: Mapping[str, Any], path: Path | None = None) -> Planned:
         rate=read.number(traffic, "rate", optional=True),
         mean_rate=read.number(traffic, "mean_rate", optional=True),
         clients=read.whole(traffic, "concurrency", optional=True),
+        batch=_batch(read, traffic),
         peak_factor=peak,
         classes=classes,
         limits=_limits(read, limits),
@@ -121,7 +122,49 @@ def _candidate(read: _Reader, index: int, entry: dict[str, Any], closed: bool, p
         basis=read.text(entry, "basis"),
         notes=tuple(map(str, read.items(entry, "notes"))),
         provenance=BASIS_TEXTS.get(str(entry.get("estimate_basis")), ""),
+        finish=_finish(read, entry),
+        simulated=_simulated(read, entry.get("simulated")),
     )  # fmt: skip
+
+
+def _batch(read: _Reader, traffic: dict[str, Any]) -> Batch | None:
+    """Offline work; plans of older releases have none."""
+    if traffic.get("batch") is None:
+        return None
+    entry = read.mapping(traffic, "batch")
+    return Batch(
+        output_tokens=read.whole(entry, "output_tokens"), requests=read.whole(entry, "requests"),
+        deadline=read.number(entry, "deadline_s"),
+    )  # fmt: skip
+
+
+def _finish(read: _Reader, entry: dict[str, Any]) -> Times | None:
+    if entry.get("finish_s") is None:
+        return None
+    times = read.mapping(entry, "finish_s")
+    mean, low, high = (read.number(times, key, optional=True) for key in ("mean", "low", "high"))
+    return Times(mean=mean, at=None, low=low, high=high)
+
+
+def _simulated(read: _Reader, entry: object) -> Simulated | None:
+    if not isinstance(entry, dict):
+        return None
+    times = {}
+    for name in ("ttft_s", "tpot_s"):
+        one = read.mapping(entry, name)
+        mean, at, low, high = (read.number(one, key, optional=True) for key in ("mean", "pP", "low", "high"))
+        times[name] = Times(mean=mean, at=at, low=low, high=high)
+    return Simulated(
+        verdict="not simulated" if entry.get("holds") is None else "holds" if entry["holds"] else "misses",
+        why=str(entry.get("why") or ""),
+        replicas=read.whole(entry, "replicas", optional=True),
+        planned_replicas=read.whole(entry, "planned_replicas"),
+        ttft=times["ttft_s"],
+        tpot=times["tpot_s"],
+        finish=read.number(entry, "finish_s", optional=True),
+        within=read.number(entry, "within_slo", optional=True),
+        requests=read.whole(entry, "requests"),
+    )
 
 
 def _pool(read: _Reader, entry: dict[str, Any]) -> Pool:
@@ -397,6 +440,42 @@ class Candidate:
     notes: tuple[str, ...]
     provenance: str = ""
     """What its estimates rest on, where that is not measurements of the card."""
+    finish: Times | None = None
+    """When offline work is done, in seconds from its start."""
+    simulated: Simulated | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What the simulation of a candidate shows; times in seconds, their intervals those of confidence.
+
+    Args:
+        verdict: "holds", "misses" or "not simulated".
+        why: why it was not simulated.
+        replicas: with which the objectives hold, spares not counted.
+        planned_replicas: by the closed form.
+        within: share of the requests within all objectives.
+        requests: that were simulated.
+    """
+
+    verdict: str
+    why: str
+    replicas: int | None
+    planned_replicas: int
+    ttft: Times
+    tpot: Times
+    finish: float | None
+    within: float | None
+    requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Offline work: output tokens, in how many requests, and seconds until they have to be done."""
+
+    output_tokens: int
+    requests: int
+    deadline: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,6 +607,8 @@ class Planned:
     files: tuple[File, ...]
     version: str
     data_version: str
+    batch: Batch | None = None
+    """Offline work, which has neither a rate nor clients."""
 
     @property
     def percentile(self) -> float:
@@ -536,6 +617,7 @@ class Planned:
 
 
 PLAN_DATA = (
-    Planned, Candidate, Class, ClassTimes, Command, File, Limits, Nearest, Note, Pool, Price, Refused, Relax, Times,
+    Planned, Batch, Candidate, Class, ClassTimes, Command, File, Limits, Nearest, Note, Pool, Price, Refused, Relax, Simulated,
+    Times,
 )  # fmt: skip
 """What a plan is made of, as data of its page."""

@@ -143,10 +143,12 @@ def _commands(best: Scaled) -> tuple[Command, ...]:
 
 def _sections(planned: Planned, values: Values, candidates: list[Scaled]) -> list[Section]:
     made = []
-    for name in ("TPOT", "TTFT"):
+    made += _drawn(figures.finish(planned, values, candidates))
+    for name in ("TPOT", "TTFT") if planned.batch is None else ():
         made += _drawn(figures.pareto(planned, values, candidates, name))
     made.append(Section(key="candidates", title="Candidates", note="", figure=None, tables=_some(
-        tables.candidates(planned, values, candidates), tables.remarks(candidates))))  # fmt: skip
+        tables.candidates(planned, values, candidates), tables.simulated(planned, candidates),
+        tables.remarks(candidates))))  # fmt: skip
     rates = _drawn(figures.steps(planned, values, candidates))
     made += rates
     made.append(Section(key="prices", title="Prices", note=_how(planned), figure=None,
@@ -162,6 +164,8 @@ def _sections(planned: Planned, values: Values, candidates: list[Scaled]) -> lis
 def _how(planned: Planned) -> str:
     moved = "The rate and the prices" if planned.rate is not None else "The prices"
     text = f"{moved} can be set on the page: candidates are counted and ranked again. "
+    if planned.batch is not None:
+        return f"{text}Replicas and finish times stay as planned."
     if planned.rate is None:
         return f"{text}A closed loop has no rate of its own: replicas stay as planned."
     return f"{text}What a replica serves holds for any number of replicas; times are those of the planned rate."

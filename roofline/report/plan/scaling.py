@@ -147,7 +147,7 @@ def ordered(planned: Planned, values: Values) -> list[Scaled]:
 def _rank(rank: str, one: Scaled) -> tuple[float, ...]:
     # NB: products of the same price differ in their last digits
     cost = math.inf if one.per_hour is None else round(one.per_hour, 9)
-    beyond = 1.0 if one.beyond else 0.0
+    beyond = 2.0 if not able(one) else 1.0 if one.beyond else 0.0
     if rank == "token-cost" and one.million is not None:
         return (beyond, round(one.million, 12), one.devices, one.of.number)
     if rank == "gpus":
@@ -163,15 +163,28 @@ def _cost(rank: str, one: Scaled) -> float:
     return 0.0 if value is None else round(value, 9)
 
 
+def able(one: Scaled) -> bool:
+    """Whether no simulation shows that it misses an objective."""
+    return one.of.simulated is None or one.of.simulated.verdict != "misses"
+
+
+def total_cost(one: Scaled) -> float | None:
+    """Cost of offline work until it is done; None without a price, or of other work."""
+    if one.per_hour is None or one.of.finish is None or one.of.finish.mean is None:
+        return None
+    return one.per_hour * one.of.finish.mean / 3600
+
+
 def on_front(planned: Planned, values: Values, candidates: list[Scaled]) -> list[int]:
     """Numbers of the candidates that none listed beats in cost (devices, if some price is unknown), TTFT and TPOT."""
     if as_planned(planned, values):
         return list(planned.front)
-    timed = [one for one in candidates if one.of.ttft.mean is not None and one.of.tpot.mean is not None]
+    timed = [one for one in candidates if one.of.ttft.mean is not None and one.of.tpot.mean is not None and able(one)]
     by_devices = any(one.per_hour is None for one in timed)
     measures = [
-        (float(one.devices) if by_devices or one.per_hour is None else _cost(planned.rank, one), one.of.ttft.mean or 0.0,
-         one.of.tpot.mean or 0.0)
+        (float(one.devices) if by_devices or one.per_hour is None else _cost(planned.rank, one),
+         (one.of.ttft.mean or 0.0) if one.of.finish is None else (one.of.finish.mean or 0.0),
+         (one.of.tpot.mean or 0.0) if one.of.finish is None else 0.0)
         for one in timed
     ]  # fmt: skip
     most = _MAX_FRONT_COST * min([measure[0] for measure in measures]) if measures else 0.0

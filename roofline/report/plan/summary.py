@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from roofline import formatting
@@ -41,12 +42,20 @@ def answer(result: Plan, width: int = WIDTH) -> Answer:
             title=title, settings=settings, verdict=first, passed=False, parts=("\n".join(bullets(others, width)),),
             assumptions=assumptions, hint="-vv: all assumptions",
         )  # fmt: skip
-    listed, times = candidates_table(result), tuple(_times(result, best))
+    listed, times = candidates_table(result), (*_times(result, best), *_checks(result, best))
     names, cost = listed.columns, best.cost
     priced = cost.per_hour is not None
     two = len(best.pools) > 1
     costs = names[10:12] if priced else ()
-    what = (names[1], *(() if two else names[2:3]), *names[3:5], names[6], names[8], *costs, *(() if two else names[12:13]))
+    of_all = (names[1], *(() if two else names[2:3]), *names[3:5])
+    what = (*of_all, names[6], names[8], *costs, *(() if two else names[12:13]))
+    if result.traffic["batch"] is not None:
+        what = (*of_all, "finish", *(("total", names[11]) if priced else ()), names[9])
+    if result.simulation is not None:
+        columns_of_times = (
+            ("finish", "simulated") if result.traffic["batch"] is not None else (names[6], "sim. TTFT", names[8], "sim. TPOT")
+        )
+        what = (*of_all, *columns_of_times, *costs, "holds")
     brief = columns(listed, what)
     starts = [(label, shell_lines(line, width, 4)) for label, line in commands(result)]
     starters = [f"  Start one replica of the first candidate ({label.replace('@', ' ')}):\n{lines}" for label, lines in starts]
@@ -56,9 +65,13 @@ def answer(result: Plan, width: int = WIDTH) -> Answer:
     return Answer(
         title=title,
         settings=settings,
-        verdict=" ".join([_best(result, best), *tables.capacity(ordered(state, first_values(state))[0])]),
-        passed=True,
-        brief=(replace(brief, title="", note="", rows=rows), (*times, *_notes(best)[:1]), "\n".join(starters[::engines])),
+        verdict=" ".join([*unmet(result), _best(result, best), *tables.capacity(ordered(state, first_values(state))[0])]),
+        passed=not unmet(result),
+        brief=(
+            replace(brief, title="", note="", rows=rows),
+            (*times, *_notes(best)[:1]),
+            "\n".join(starters[::engines]),
+        ),
         details=(*_halves(listed), (*times, *_notes(best)), "\n".join(starters)),
         notes=tuple(provenance_of(result.assumptions, best.estimate_basis, where=best.hardware)),
         assumptions=assumptions,
@@ -73,10 +86,45 @@ def _best(result: Plan, best: Candidate) -> str:
     lead = "Best" if result.rank in ("cost", "token-cost") and not priced else _RANKS.get(result.rank, "Best")
     pools = " and ".join(_deployed(pool) for pool in best.pools)
     text = f"{lead}: {best.devices:,} x {best.title}, {best.precision} ({pools})"
+    if best.finish_s is not None:
+        text += f", done after {formatting.duration(best.finish_s.mean)}"
     if cost.per_hour is None or cost.total is None:
         return f"{text}."
     each = f"{_money(cost.total)} {cost.currency} per million tokens (input and output)"
+    if best.finish_s is not None and best.finish_s.per_million_output is not None:
+        of_outputs = f"{_money(best.finish_s.per_million_output)} per million output tokens with their prompts"
+        return f"{text}: {_money(best.finish_s.cost)} {cost.currency} in total, {each}, {of_outputs}."
     return f"{text}: {_money(cost.per_hour)} {cost.currency}/h, {each}."
+
+
+def unmet(result: Plan) -> list[str]:
+    """The sentence that no simulated candidate holds; none otherwise."""
+    if result.simulation is None or not result.simulation["candidates"] or result.simulation["holds"]:
+        return []
+    what = "ends in time" if result.traffic["batch"] is not None else "meets the objectives"
+    return [f"By simulation, none of {plural(result.simulation['candidates'], 'candidate')} {what}."]
+
+
+def _checks(result: Plan, best: Candidate) -> list[tuple[str, str]]:
+    """Labels and texts: what was simulated, and which pools were passed over."""
+    lines = []
+    if result.simulation is not None:
+        seen = result.simulation
+        text = f"{seen['holds']:,} of {plural(seen['candidates'], 'candidate')} hold"
+        text += f"; {plural(seen['runs'], 'run')} of {seen['requests']:,} requests"
+        if best.simulated is not None and best.simulated.replicas not in (None, best.simulated.planned_replicas):
+            text += f"; {plural(best.simulated.planned_replicas, 'replica')} planned, {best.simulated.replicas:,} simulated"
+        if seen["skipped"]:
+            why = next(one.simulated.why for one in result.candidates if one.simulated is not None and one.simulated.why)
+            text += f"; {seen['skipped']:,} skipped: {why}"
+        lines.append(("Simulation", text))
+    better = [one for one in result.passed_over if one["saves"] > 0]
+    if better:
+        most = max(better, key=lambda one: one["saves"])
+        margin = percent(result.limits["allow_disaggregated"])
+        text = f"prefill and decode pools on {most['hardware']}, {percent(most['saves'])} better by {result.rank}: "
+        lines.append(("Passed over", f"{text}less than the margin of {margin} (--allow-disaggregated)"))
+    return lines
 
 
 def _deployed(pool: Pool) -> str:
@@ -93,17 +141,28 @@ def load(result: Plan) -> list[str]:
         return [f"{len(classes)} classes of requests"]
     one = classes[0]
     given = {name: one[f"{name}_s"] for name in _TIMES if one[f"{name}_s"] is not None}
+    work = result.traffic["batch"]
+    requests = [] if work is None else [f"{work['requests']:,} requests"]
     limits = [f"{name.upper()} {formatting.seconds(value)}" for name, value in given.items()]
     objectives = [f"{' and '.join(limits)} for {percent(one['percentile'])} of requests"] if limits else []
-    return [f"prompt {one['input_len']}, output {one['output_len']}", *objectives]
+    return [f"prompt {one['input_len']}, output {one['output_len']}", *requests, *objectives]
 
 
 def _times(result: Plan, best: Candidate) -> list[tuple[str, str]]:
     """Labels and texts: TTFT and TPOT of the best candidate, with interval and objective."""
     one = result.traffic["classes"][0] if len(result.traffic["classes"]) == 1 else {}
     lines = []
+    if (finish := best.finish_s) is not None:
+        between = ""
+        if finish.low is not None and finish.high is not None:
+            between = f" (80 % interval: {formatting.duration(finish.low, 2)} to {formatting.duration(finish.high, 2)})"
+        seen = "" if best.simulated is None or best.simulated.finish_s is None else (
+            f"; simulated {formatting.duration(best.simulated.finish_s)}"
+        )  # fmt: skip
+        deadline = formatting.duration(result.traffic["batch"]["deadline_s"])
+        lines.append(("Finish", f"{formatting.duration(finish.mean)}{between}, deadline {deadline}{seen}"))
     for name, stats in (("TTFT", best.performance.ttft), ("TPOT", best.performance.tpot)):
-        if stats.mean is None:
+        if stats.mean is None or (best.finish_s is not None and name == "TTFT"):
             continue
         form = formatting.about if best.basis == "estimate" else formatting.seconds
         between = ""
@@ -113,8 +172,20 @@ def _times(result: Plan, best: Candidate) -> list[tuple[str, str]]:
         wanted = "" if limit is None else f" (objective {formatting.seconds(limit)})"
         at = "" if stats.at is None else f"p{stats.percentile * 100:g} {form(stats.at)}{wanted}, "
         late = "" if limit is None or stats.high is None or stats.high <= limit else "; its upper end misses the objective"
-        lines.append((name, f"{at}mean {form(stats.mean)}{between}{late}"))
+        lines.append((name, f"{at}mean {form(stats.mean)}{between}{late}{_simulated(best, name)}"))
     return lines
+
+
+def _simulated(best: Candidate, name: str) -> str:
+    """`; simulated p95 84 ms (95 % confidence interval 80 to 90 ms)`."""
+    if best.simulated is None:
+        return ""
+    share = best.performance.ttft.percentile
+    at, low, high = best.simulated.latency(name.lower(), share)
+    if at is None:
+        return ""
+    between = "" if low is None or high is None else f" (95 % confidence interval {about_range(low, high)})"
+    return f"; simulated p{share * 100:g} {formatting.about(at)}{between}"
 
 
 def _notes(best: Candidate) -> tuple[tuple[str, str], ...]:
@@ -157,9 +228,24 @@ def candidates_table(result: Plan) -> Table:
     """The candidates, best first."""
     at = f"p{result.candidates[0].performance.ttft.percentile * 100:g}"
     currency = next((one.cost.currency for one in result.candidates if one.cost.currency), None) or "cost"
+    more: dict[str, Callable[[Candidate], str]] = {}
+    if result.traffic["batch"] is not None:
+        more = {
+            "finish": lambda one: formatting.ABSENT if one.finish_s is None else formatting.duration(one.finish_s.mean),
+            "total": lambda one: formatting.ABSENT if one.finish_s is None else _money(one.finish_s.cost),
+        }
+    if result.simulation is not None:
+        if result.traffic["batch"] is not None:
+            more["simulated"] = lambda one: _simulated_time(one, "ttft")
+        else:
+            more |= {
+                "sim. TTFT": lambda one: _simulated_time(one, "ttft"),
+                "sim. TPOT": lambda one: _simulated_time(one, "tpot"),
+            }
+        more["holds"] = _holds
     heads = (
         "", "hardware", "devices", "replicas", "weights", "TTFT", f"{at} TTFT", "TPOT", f"{at} TPOT", "utilization",
-        f"{currency}/h", f"{currency}/M tok", "headroom", "limited by",
+        f"{currency}/h", f"{currency}/M tok", "headroom", "limited by", *more,
     )  # fmt: skip
     rows = []
     for index, one in enumerate(result.candidates):
@@ -169,13 +255,27 @@ def candidates_table(result: Plan) -> Table:
             one.precision, _seconds(one.performance.ttft.mean), _seconds(one.performance.ttft.at),
             _seconds(one.performance.tpot.mean), _seconds(one.performance.tpot.at), percent(one.performance.utilisation, 0),
             _money(cost.per_hour), _money(cost.total),
-            _headroom(one.headroom), _LIMITS.get(one.binds, one.binds),
+            _headroom(one.headroom), _LIMITS.get(one.binds, one.binds), *(text(one) for text in more.values()),
         ))  # fmt: skip
-    right = (False, False, True, False, False, True, True, True, True, True, True, True, True, False)
+    right = (False, False, True, False, False, True, True, True, True, True, True, True, True, False, *(True for _ in more))
     note = (
         "* Pareto front of cost, TTFT and TPOT; replicas of one device unless sizes are given; headroom over the planned rate"
     )
     return Table("Candidates", note, heads, right, tuple(rows))
+
+
+def _simulated_time(one: Candidate, name: str) -> str:
+    """A simulated time at the percentile of the objectives; of offline work, when it is done."""
+    if one.simulated is None:
+        return ""
+    if one.finish_s is not None:
+        return "" if one.simulated.finish_s is None else formatting.duration(one.simulated.finish_s)
+    return _seconds(one.simulated.latency(name, one.performance.ttft.percentile)[0])
+
+
+def _holds(one: Candidate) -> str:
+    """Whether the objectives hold by simulation."""
+    return "" if one.simulated is None else {True: "yes", False: "no", None: "skipped"}[one.simulated.holds]
 
 
 _LIMITS = {"ttft": "TTFT", "tpot": "TPOT"}

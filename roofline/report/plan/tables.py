@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline import formatting
-from roofline.formatting import about_range, money, number, percent, plural, seconds
+from roofline.formatting import about_range, duration, money, number, percent, plural, seconds
 from roofline.report.cells import NOTHING, about_time, share, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
 from roofline.report.figure import Cell, Table, Tile
 from roofline.report.plan.load import Class, Planned, Pool, Refused, Relax, Times
-from roofline.report.plan.scaling import Scaled, Values, as_planned, on_front, ordered, same_rate
+from roofline.report.plan.scaling import Scaled, Values, as_planned, on_front, ordered, same_rate, total_cost
 
 _REASONS, _INPUTS = 40, 60
 
@@ -40,12 +40,31 @@ def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
         if best.million_input is not None and best.million_output is not None:
             parts = f"input {money(best.million_input)}, output {money(best.million_output)}"
         tiles.append(Tile(label=f"{planned.currency} per million tokens", cell=_money(best.million), note=parts))
-    for name, times in (("TTFT", best.of.ttft), ("TPOT", best.of.tpot)):
+    finish = best.of.finish
+    if finish is not None and finish.mean is not None:
+        tiles.append(Tile(label="Finish", cell=_lasts(finish.mean), note=_finish_note(planned, finish)))
+        if (cost := total_cost(best)) is not None:
+            tiles.append(Tile(label=f"{planned.currency} in total", cell=_money(cost), note="until the last request has ended"))
+    waits = () if finish is not None else (("TTFT", best.of.ttft),)
+    for name, times in (*waits, ("TPOT", best.of.tpot)):
         tiles.append(Tile(label=f"{name}, {_percentile(planned)}{then}", cell=_time(best, times.at), note=_band(best, times)))
     if best.headroom is not None:
         what = _BINDS.get(best.binds, best.binds)
         tiles.append(Tile(label="Headroom", cell=_headroom(best.headroom), note=f"of the rate; then {what} limits it"))
     return tuple(tiles)
+
+
+def _lasts(value: float | None) -> Cell:
+    return NOTHING if value is None else Cell(text=duration(value), value=value)
+
+
+def _finish_note(planned: Planned, finish: Times) -> str:
+    """The interval of a finish time, and the deadline."""
+    between = "" if finish.low is None or finish.high is None else (
+        f"80 % interval {duration(finish.low)} to {duration(finish.high)}"
+    )  # fmt: skip
+    limit = "" if planned.batch is None else f"deadline {duration(planned.batch.deadline)}"
+    return "; ".join([part for part in (between, limit) if part])
 
 
 def _percentile(planned: Planned) -> str:
@@ -71,11 +90,12 @@ def _headroom(value: float | None) -> Cell:
 def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
     """Table of all candidates, best first: what they are, what they cost, how far they are from their limit."""
     at, front = _percentile(planned), on_front(planned, values, listed)
-    limited = any(one.beyond != "" for one in listed)
+    limited, offline = any(one.beyond != "" for one in listed), planned.batch is not None
     currency = planned.currency or "cost"
+    first = ["finish", f"{currency} in total"] if offline else [f"TTFT, {at}"]
     names = [
         "no.", "hardware", "replicas", "precision", "devices", f"{currency}/h", f"{currency}/M tokens",
-        f"TTFT, {at}", f"TPOT, {at}", *([] if planned.rate is None else ["headroom"]), "limited by", "Pareto",
+        *first, f"TPOT, {at}", *([] if planned.rate is None else ["headroom"]), "limited by", "Pareto",
         *(["beyond the limits"] if limited else []),
     ]  # fmt: skip
     rows = []
@@ -88,9 +108,12 @@ def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
             whole(one.devices),
             _money(one.per_hour),
             _money(one.million),
-            _time(one, one.of.ttft.at),
-            _time(one, one.of.tpot.at),
         ]
+        if offline:
+            cells += [_lasts(None if one.of.finish is None else one.of.finish.mean), _money(total_cost(one))]
+        else:
+            cells.append(_time(one, one.of.ttft.at))
+        cells.append(_time(one, one.of.tpot.at))
         if planned.rate is not None:
             cells.append(_headroom(one.headroom))
         cells += [
@@ -104,7 +127,8 @@ def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
         "gpus": "Fewest devices first",
         "latency": "Lowest latency first",
     }
-    note = "Front: no other candidate is better in cost, TTFT and TPOT together. "
+    measures = "cost and finish time" if offline else "cost, TTFT and TPOT"
+    note = f"Front: no other candidate is better in {measures} together. "
     if planned.rate is not None:
         note += f"Times are those at the planned {number(planned.rate)} requests/s. Headroom: over the rate, without spares."
     return table("candidates", by.get(planned.rank, planned.rank), note, tuple(names), rows)
@@ -136,6 +160,50 @@ def details(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
     return table("details", "Mean times and utilization", note, tuple(names), rows)
 
 
+def simulated(planned: Planned, listed: list[Scaled]) -> Table | None:
+    """Table of what was predicted beside what simulations show; None where none was simulated."""
+    ones = [one for one in listed if one.of.simulated is not None]
+    if not ones:
+        return None
+    at, rows = _percentile(planned), []
+    for one in ones:
+        simulation = one.of.simulated
+        if simulation is None:
+            continue
+        if planned.batch is not None:
+            times = [_lasts(None if one.of.finish is None else one.of.finish.mean), _lasts(simulation.finish)]
+        else:
+            times = [_time(one, one.of.ttft.at), _between(simulation.ttft)]
+        replicas = "–" if simulation.replicas is None else f"{simulation.replicas:,}"
+        rows.append((
+            text_cell(f"{one.of.number}"),
+            text_cell(one.of.hardware),
+            text_cell(f"{simulation.verdict}: {simulation.why}" if simulation.why else simulation.verdict),
+            whole(simulation.planned_replicas),
+            text_cell(replicas),
+            *times,
+            _time(one, one.of.tpot.at),
+            _between(simulation.tpot),
+            share(simulation.within),
+            whole(simulation.requests),
+        ))  # fmt: skip
+    first = ("finish", "finish, simulated") if planned.batch is not None else (f"TTFT, {at}", f"TTFT, {at}, simulated")
+    names = (
+        "no.", "hardware", "simulation", "replicas planned", "replicas that hold", *first, f"TPOT, {at}",
+        f"TPOT, {at}, simulated", "within all objectives", "requests",
+    )  # fmt: skip
+    note = "Both of the replicas that hold, spares not counted. In brackets the 95 % confidence interval of the simulation."
+    return table("simulated", "Predicted and simulated", note, names, rows)
+
+
+def _between(times: Times) -> Cell:
+    """A simulated time with its confidence interval."""
+    if times.at is None:
+        return NOTHING
+    interval = "" if times.low is None or times.high is None else f" ({about_range(times.low, times.high)})"
+    return Cell(text=f"{formatting.about(times.at)}{interval}", value=times.at)
+
+
 def pools(planned: Planned, candidates: list[Scaled]) -> Table:
     """Table of each pool's replicas, and the rate and limit that they follow from."""
     rows = []
@@ -160,7 +228,9 @@ def pools(planned: Planned, candidates: list[Scaled]) -> Table:
         "devices now", "settings",
     )  # fmt: skip
     note = (
-        "Replicas that the clients are spread over; what one serves is under random arrivals within the objectives."
+        "Replicas that share the requests; what one serves is at full load."
+        if planned.batch is not None
+        else "Replicas that the clients are spread over; what one serves is under random arrivals within the objectives."
         if closed
         else "Replicas = the rate over what one serves within the objectives, rounded up, and the spares."
     )
@@ -183,9 +253,11 @@ def prices(planned: Planned, values: Values) -> Table:
 
 def traffic(planned: Planned) -> Table:
     """Table of the classes of requests, a column each, with their objectives."""
-    closed, listed = planned.rate is None, planned.classes
+    closed, listed, batch = planned.rate is None, planned.classes, planned.batch
     rows = [
-        (text_cell("clients"), *(text_cell(f"{one.clients:,}") for one in listed))
+        (text_cell("requests"), *(text_cell("" if batch is None else f"{batch.requests:,}") for one in listed))
+        if batch is not None
+        else (text_cell("clients"), *(text_cell(f"{one.clients:,}") for one in listed))
         if closed
         else (text_cell("requests/s, mean"), *(text_cell(number(one.rate or 0.0)) for one in listed)),
         (text_cell("prompt, tokens"), *(text_cell(one.input_len) for one in listed)),
@@ -204,6 +276,9 @@ def load(planned: Planned) -> Table:
     """Table of what is planned for, and within which limits."""
     limits = planned.limits
     rows = [] if planned.rate is None else [(text_cell("planned for"), text_cell(f"{number(planned.rate)} requests/s"))]
+    if planned.batch is not None:
+        work = f"{planned.batch.output_tokens:,} output tokens in {duration(planned.batch.deadline)}"
+        rows.append((text_cell("planned for"), text_cell(work)))
     if planned.clients is not None:
         rows.append((text_cell("planned for"), text_cell(f"{planned.clients:,} clients, each with one request under way")))
     if planned.mean_rate is not None and planned.peak_factor != 1:
@@ -308,6 +383,8 @@ _BINDS = {"ttft": "TTFT", "tpot": "TPOT"}
 
 def _load_text(planned: Planned, values: Values) -> str:
     """The load as text: `50 requests/s`, or `64 clients`."""
+    if planned.batch is not None:
+        return f"{planned.batch.output_tokens:,} output tokens in {duration(planned.batch.deadline)}"
     if planned.rate is None:
         return plural(planned.clients or 0, "client")
     return f"{number(values['rate'])} {'request' if values['rate'] == 1 else 'requests'}/s"
@@ -378,6 +455,8 @@ def _deployment(planned: Planned, values: Values, best: Scaled, cost: str) -> st
     pools = [deployed(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)]
     peak = " at the peak" if planned.peak_factor > 1 else ""
     verb = "serves" if best.devices == 1 else "serve"
+    if planned.batch is not None:
+        verb = "generates" if best.devices == 1 else "generate"
     devices = f"{best.devices:,} x {best.of.title} {verb} {_load_text(planned, values)}{peak}{cost}"
     return f"{moved}{devices}: {' and '.join(pools)}, {best.of.precision}"
 
@@ -402,6 +481,9 @@ def capacity(best: Scaled) -> list[str]:
     """The rate up to which a candidate meets the objectives, and what fails beyond it; none of closed loops."""
     if best.breaks_at is None or best.headroom is None:
         return []
+    simulation = best.of.simulated
+    if simulation is not None and simulation.replicas is not None and simulation.replicas != simulation.planned_replicas:
+        return ["Its replicas hold by simulation at this rate; how much more they serve is not known."]
     spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
     more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
     if best.headroom >= _FACTOR:
@@ -417,6 +499,8 @@ def _cost(planned: Planned, best: Scaled) -> str:
     if best.low is not None and best.high is not None and best.low < best.high:
         spread = f" ({money(best.low)} to {money(best.high)} over the price range)"
     hour = f"{money(best.per_hour)} {planned.currency} per hour{spread}"
+    if (total := total_cost(best)) is not None:
+        hour = f"{money(total)} {planned.currency} in total, {hour}"
     return f", for {hour}, {money(best.million)} {planned.currency} per million tokens (input and output)"
 
 
@@ -425,11 +509,14 @@ def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
     at = _percentile(planned)
     one = planned.classes[0] if len(planned.classes) == 1 else None
     parts = []
+    finish = best.of.finish
+    if finish is not None and finish.mean is not None:
+        parts.append(f"Done after {duration(finish.mean)} ({_finish_note(planned, finish)})")
     for name, times, objective in (
         ("TTFT", best.of.ttft, None if one is None else one.ttft),
         ("TPOT", best.of.tpot, None if one is None else one.tpot),
     ):
-        if times.mean is None:
+        if times.mean is None or (finish is not None and name == "TTFT"):
             continue
         interval = "" if times.low is None or times.high is None else f" (80 % interval {about_range(times.low, times.high)})"
         wanted = "" if objective is None else f" (objective {seconds(objective)})"
@@ -452,6 +539,7 @@ def _objectives(one: Class) -> str:
 _FORMS: dict[str, Callable[[float], str]] = {
     "ttft": seconds,
     "tpot": seconds,
+    "deadline": duration,
     "memory": lambda size: f"{formatting.binary(size, 3)} per device",
 }
 
@@ -466,6 +554,8 @@ def infeasible(planned: Planned) -> list[str]:
         texts = [f"No deployment {why}."]
     elif planned.considered.get("meet", 0) == 0:
         texts = [f"None of the deployments searched serves {load} within the objectives."]
+        if planned.batch is not None:
+            texts = [f"None of the deployments searched generates {load}."]
     else:
         texts = [f"The objectives can be met for {load}, but not within the limits."]
     return [*texts, *(f"Relax {_called(one.constraint)}{_change(one)}: {one.why}." for one in planned.relax)]

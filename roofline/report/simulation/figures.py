@@ -28,8 +28,8 @@ def history_sections(result: Simulation) -> list[Section]:
     if not result.fits or len(result.series["running"]) < 2:
         return []
     figures = [
-        _requests(result), _blocks(result), _tokens(result, "output"), _tokens(result, "prompt"), _rates(result),
-        _preemptions(result), _again(result),
+        _requests(result), _replicas(result), _blocks(result), _tokens(result, "output"), _tokens(result, "prompt"),
+        _rates(result), _preemptions(result), _again(result),
     ]  # fmt: skip
     return [
         Section(key=one.key, title=one.title, note="", figure=one, tables=(), half=True) for one in figures if one is not None
@@ -37,8 +37,8 @@ def history_sections(result: Simulation) -> list[Section]:
 
 
 def _requests(result: Simulation) -> Figure:
-    series, server = result.series, result.server
-    slots = server["max_num_seqs"] * server["replicas"]
+    series, fleet = result.series, result.fleet or {}
+    slots = sum(part["max_num_seqs"] * int(fleet.get("peak_replicas") or part["replicas"]) for part in _servers(result))
     near = max(series["running"]) >= slots / 2
     count = _few(result, _LEVELS)
     lines = {name: _means(series[name], count) for name in ("running", "waiting")}
@@ -50,12 +50,26 @@ def _requests(result: Simulation) -> Figure:
     )  # fmt: skip
 
 
+def _servers(result: Simulation) -> list[dict[str, Any]]:
+    """The servers of all pools, or the one server."""
+    return [one["server"] for one in result.pools] or [result.server]
+
+
 def _blocks(result: Simulation) -> Figure:
-    server = result.server
-    there = server["blocks"] * server["replicas"]
-    note = f"Of {there:,} blocks of {server['block_size']:,} tokens; at 100 % a request is preempted, or waits."
+    there = sum(part["blocks"] * part["replicas"] for part in _servers(result))
+    sizes = " and ".join(f"{size:,}" for size in sorted({part["block_size"] for part in _servers(result)}))
+    note = f"Of {there:,} blocks of {sizes} tokens; at 100 % a request is preempted, or waits."
     count = _few(result, _LEVELS)
     taken = [value / there for value in _means(result.series["blocks"], count)]
+    if result.fleet is not None:
+        server = result.server
+        note = f"Of {server['blocks']:,} blocks of {server['block_size']:,} tokens in each replica that serves."
+        serving = _means(result.series["serving"], count)
+        blocks = _means(result.series["blocks"], count)
+        taken = [
+            value / (server["blocks"] * max(number, 1e-9)) if value else 0.0
+            for value, number in zip(blocks, serving, strict=True)
+        ]
     up = Axis(title="KV blocks in use", scale="linear", unit="%", low=0.0, high=1.02)
     return _drawn(result, "kv", "KV cache", note, up, {"in use": taken}, share, count, roles={"in use": "blocks"})
 
@@ -84,6 +98,23 @@ def _rates(result: Simulation) -> Figure | None:
     up = Axis(title="requests/s", scale="linear", low=0.0)
     roles = {"arrivals": "waiting", "completions": "requests"}
     return _drawn(result, "rates", "Arrivals and completions", note, up, lines, number_cell, count, roles=roles)
+
+
+def _replicas(result: Simulation) -> Figure | None:
+    """Replicas over time, beside the load in requests/s; None where their number does not change."""
+    series = result.series
+    if result.fleet is None or "replicas" not in series:
+        return None
+    count = max(_few(result, _LEVELS), _merging(sum(series["arrived_per_s"]) * series["interval_s"], len(series["replicas"])))
+    lines = {"held": _means(series["replicas"], count), "serving": _means(series["serving"], count)}
+    arrived = _means(series["arrived_per_s"], count)
+    note = "Held: from when it is requested until it is gone."
+    if (busiest := max(arrived)) > 0:
+        lines["load"] = [rate / busiest * max(lines["held"]) for rate in arrived]
+        note += f" Load: arrivals of requests that completed; its highest point is {busiest:.3g} requests/s."
+    up = Axis(title="replicas", scale="linear", low=0.0)
+    roles = {"held": "blocks", "serving": "requests", "load": "waiting"}
+    return _drawn(result, "replicas", "Replicas", note, up, lines, number_cell, count, roles=roles)
 
 
 def _preemptions(result: Simulation) -> Figure | None:

@@ -33,9 +33,12 @@ from roofline.report.simulation.summary import (
     latencies,
     latency_table,
     load_table,
+    offload_table,
+    pools_table,
     preemption_table,
     refusals_table,
     remarks,
+    transfer_table,
     verdict,
     workload,
 )
@@ -50,7 +53,7 @@ _FOR_A_TAIL = 100
 """Requests from which on there is a slowest percent."""
 _NOT_MODELLED = (
     "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
-    "Routers that look at caches or at lengths; replicas that fail, start or drain.",
+    "Nodes that have to be found before a replica starts, failures of several replicas at once, delays until one is noticed.",
     "Speculative decoding, and data parallelism inside a replica.",
     "Step times that vary: two steps of the same sequences take equally long.",
 )
@@ -139,7 +142,10 @@ def _load_tables(result: Simulation) -> list[Table]:
         return []
     tables = {
         "load": load_table(result),
+        "tiers": offload_table(result),
         "between": interval_table(result),
+        "pools": pools_table(result),
+        "transfers": transfer_table(result),
         "costs": preemption_table(result),
         "refused": refusals_table(result),
     }
@@ -232,7 +238,11 @@ def _tiles(result: Simulation) -> tuple[Tile, ...]:
         _latency_tile("TTFT", ttft),
         *([] if tpot.mean is None else [_latency_tile("TPOT", tpot)]),
         Tile(label="Requests/s", cell=number_cell(rates["requests_per_s"]), note=come),
-        Tile(label="Output tokens/s", cell=about_count(rates["output_tokens_per_s"]), note=_of(server["replicas"])),
+        Tile(
+            label="Output tokens/s",
+            cell=about_count(rates["output_tokens_per_s"]),
+            note=_of(server["replicas"] if result.fleet is None else 1),
+        ),
         Tile(label="KV cache in use", cell=share(result.utilisation["kv"]), note="mean over time"),
     ]
     if result.within_slo is not None:

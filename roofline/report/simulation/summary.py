@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__
-from roofline.formatting import ABSENT, about, about_number, about_range, number, percent, plural, seconds
+from roofline.formatting import ABSENT, about, about_number, about_range, money, number, percent, plural, quantity, seconds
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.report import summary
 from roofline.report.answer import provenance, settings_line
@@ -90,14 +90,56 @@ def remarks(result: Simulation) -> list[tuple[str, str]]:
         lines.append(("Steps", _step_times(result, result.estimate_basis)))
     elif result.steps:
         lines.append(("Steps", "Step times are roofline bounds, not estimates."))
+    if result.speculative is not None:
+        lines.append(("Speculation", _speculation(result.speculative)))
     if counts.preemptions:
         counted = f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
         lines.append(("Preemptions", f"{counted} ({result.server['preemption']}): {_costs(result.preemption)}."))
+    return [*lines, *_missing(result)]
+
+
+def _missing(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and sentences: requests that failed, were refused or shed, or wait too long."""
+    counts, lines = result.requests, []
+    if counts.failed:
+        lost = plural(counts.failed, "request")
+        lines.append(("Failed", f"{lost} failed with their replicas, beyond all retries; each counts as a miss of the SLO."))
     if counts.refused:
         first = result.refusals[0]
         refused = f"{plural(counts.refused, 'request')} refused, such as request {first['request']}"
         lines.append(("Refused", f"{refused}: {first['why']}."))
+    if counts.shed:
+        classes = [f"{one['name']} {one['shed']:,}" for one in result.classes if one["shed"]]
+        by_class = f" ({', '.join(classes)})" if len(result.classes) > 1 and classes else ""
+        missed = "; the SLO counts them as missed" if result.within_slo is not None else ""
+        shed = f"{plural(counts.shed, 'request')} shed by --admission {result.server['admission']}"
+        lines.append(("Shed", f"{shed}, {percent(result.shed_share, digits=3)}{by_class}{missed}."))
+    if result.starved is not None:
+        lines.append(("Warning", starvation(result.starved, result.server["scheduler"])))
     return lines
+
+
+def _speculation(drafted: Mapping[str, Any]) -> str:
+    """How many drafted tokens were accepted."""
+    length = drafted["mean_acceptance_length"]
+    if length is None:
+        return "No round of drafts was run."
+    per_round = plural(drafted["num_speculative_tokens"], "draft token")
+    share = percent(drafted["accepted_share"], digits=2)
+    return (
+        f"{per_round} per round from {drafted['draft']}, {share} of them accepted: mean acceptance length {number(length, 3)}. "
+        "The tokens of a round arrive together: ITL is the time between rounds."
+    )
+
+
+def starvation(starved: Mapping[str, Any], scheduler: str) -> str:
+    """A sentence: the request that a scheduler starves."""
+    request = f"Request {starved['request']} (class {starved['class']})"
+    later = f"{starved['admitted_before']:,} later ones"
+    return (
+        f"{request} is starved: it waited {seconds(starved['seconds'])} for its first token, and {scheduler} admitted at least "
+        f"{later} before it; --max-wait bounds that."
+    )
 
 
 def workload(result: Simulation) -> list[str]:
@@ -114,9 +156,102 @@ def workload(result: Simulation) -> list[str]:
     if one is not None and one["prefix_hit"]:
         parts.append(f"{percent(one['prefix_hit'], digits=3)} of prompts cached")
     if server:
-        parts += [f"{server['replicas']} replicas ({_router(server)})"] if server["replicas"] > 1 else []
+        if result.pools:
+            parts.append(pools(result))
+        elif text := _replicas(result):
+            parts.append(text)
         parts.append(f"scheduler {server['scheduler']}")
+        parts += [f"admission {server['admission']}"] if server.get("admission", "all") != "all" else []
     return parts
+
+
+def _replicas(result: Simulation) -> str:
+    """How many replicas there are, and the router; "" of one that does not change."""
+    server, scale = result.server, (result.fleet or {}).get("autoscale")
+    if scale is not None:
+        return f"{scale['min']} to {scale['max']} replicas ({_router(server)}, scaled by {scale['policy']})"
+    return f"{server['replicas']} replicas ({_router(server)})" if server["replicas"] > 1 else ""
+
+
+_DOES = {"prefill": "that prefill", "decode": "that decode"}
+
+
+def pools(result: Simulation) -> str:
+    """The pools of replicas in words."""
+    disaggregated = result.transfer is not None
+    listed = [_pool(result, one, what=_DOES[one["role"]] if disaggregated else f"({one['name']})") for one in result.pools]
+    return f"{'disaggregated' if disaggregated else 'pools'}: {' + '.join(listed)}"
+
+
+def _pool(result: Simulation, one: Mapping[str, Any], what: str) -> str:
+    sizes = [
+        f"{short} {one['deployment'][name]}"
+        for short, name in (("TP", "tensor_parallel"), ("PP", "pipeline_parallel"), ("DP", "data_parallel"))
+        if one["deployment"].get(name, 1) != result.pools[-1]["deployment"].get(name, 1) or one["deployment"].get(name, 1) > 1
+    ]
+    other = [] if one["hardware"]["name"] == result.hardware["name"] else [one["hardware"]["title"]]
+    about_it = f" ({', '.join([*other, *sizes])})" if other or sizes else ""
+    return f"{plural(one['replicas'], 'replica')}{about_it} {what}"
+
+
+def pools_table(result: Simulation) -> Table | None:
+    """Text table of the pools: replicas, utilization, requests that run and wait; None without pools."""
+    if not result.pools:
+        return None
+    rows = tuple(
+        (
+            one["name"], one["hardware"]["title"], str(one["replicas"]), str(one["devices"]),
+            *(percent(one["utilisation"][name], 1) for name in ("steps", "compute", "memory", "kv")),
+            about_number(one["running"]), about_number(one["waiting"]),
+        )
+        for one in result.pools
+    )  # fmt: skip
+    columns = ("pool", "hardware", "replicas", "devices", "steps", "compute", "memory", "KV blocks", "running", "waiting")
+    note = "in steps: share of the time; running and waiting: requests per replica, while it is in steps"
+    return Table("Pools", note, columns, (False, False, *[True] * 8), rows)
+
+
+_WAYS = (
+    ("wait_for_blocks_s", "wait for blocks"), ("wait_for_link_s", "wait for link"), ("link_s", "on the link"),
+    ("transfer_s", "prompt to arrival"),
+)  # fmt: skip
+
+
+def transfer_table(result: Simulation) -> Table | None:
+    """Text table of the times of KV cache transfers; None without any."""
+    sent = result.transfer
+    if sent is None or not sent["transfers"]:
+        return None
+    figures = ("mean", "p50", "p90", "p95", "p99", "max")
+    rows = tuple((label, *(about(sent[name][figure]) for figure in figures)) for name, label in _WAYS)
+    return Table("KV cache transfers", _sent(sent), ("time", *figures), (False, *[True] * 6), rows)
+
+
+def _sent(sent: Mapping[str, Any]) -> str:
+    each = quantity(sent["bytes_per_device"] / sent["transfers"], "B", 3)
+    sender, receiver = (percent(sent[f"{end}_utilisation"], 1) for end in ("sender", "receiver"))
+    used = f"links in use: {sender} of the time of a sender, {receiver} of a receiver"
+    return f"{plural(sent['transfers'], 'cache')} of {each} per device on average; {used}"
+
+
+def _pool_lines(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and texts: utilization of each pool, and what transfers take."""
+    if not result.pools:
+        return []
+    used = [(one["name"], one["utilisation"]) for one in result.pools]
+    shares = "; ".join(
+        f"{name} in steps {percent(of['steps'], 0)} of the time, KV cache {percent(of['kv'], digits=2)}" for name, of in used
+    )
+    lines = [("Pools", shares)]
+    if result.goodput_per_gpu is not None:
+        devices = sum(one["devices"] for one in result.pools)
+        lines.append(("Per GPU", f"goodput {number(result.goodput_per_gpu, 3)} req/s, over {devices:,} GPUs"))
+    sent = result.transfer
+    if sent is not None and sent["transfers"]:
+        parts = ", ".join(f"{about(sent[name]['mean'])} {label}" for name, label in _WAYS[:3])
+        whole = f"{about(sent['transfer_s']['mean'])} from prompt to arrival on average: {parts}"
+        lines.append(("Transfers", whole))
+    return lines
 
 
 def _router(server: Mapping[str, Any]) -> str:
@@ -157,16 +292,24 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         f"{what} {percent(share, digits=2)}"
         for what, share in (("compute", used["compute"]), ("memory bandwidth", used["memory"]), ("KV cache", used["kv"]))
     )
-    each = " per replica" if server["replicas"] > 1 else ""
+    each = " per replica" if server["replicas"] > 1 or result.fleet is not None else ""
     size = f"{server['blocks'] * server['block_size']:,} tokens{each}"
     lines = [
         ("Throughput", "; ".join(parts)),
         ("Utilization", f"{shares}, on average"),
-        ("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}"),
-    ]
-    if result.prefix_hit_rate is not None and any(one.get("conversation") for one in result.workload["classes"]):
+        *_pool_lines(result),
+        *(
+            [("KV cache size", f"{size}; max_num_seqs allows {server['max_num_seqs']:,} running requests{each}")]
+            if not result.pools else []
+        ),
+        *fleet_lines(result),
+    ]  # fmt: skip
+    in_common = any(one.get("conversation") for one in result.workload["classes"])
+    if result.prefix_hit_rate is not None and in_common and result.kv_offload is None:
         hits = f"{percent(result.prefix_hit_rate, digits=3)} of all prompt tokens were cached when their request started"
         lines.append(("Prefix cache", hits))
+    if result.kv_offload is not None:
+        lines.append(("KV cache tiers", _offload_line(result.kv_offload)))
     if (certainty := confidence_line(result)) is not None:
         lines.append(certainty)
     if (runs := result.replications) is not None:
@@ -176,6 +319,80 @@ def load_lines(result: Simulation) -> list[tuple[str, str]]:
         confidence = percent(runs["confidence"], 0)
         lines.append(("Between runs", f"{runs['runs']} runs with other seeds; {confidence} confidence: {', '.join(texts)}"))
     return lines
+
+
+def fleet_lines(result: Simulation) -> list[tuple[str, str]]:
+    """Labels and texts of replicas that come and go (how many there were, what they cost, failures), and of adapters."""
+    fleet, lines = result.fleet, []
+    if (lora := result.lora) is not None:
+        size = f"{plural(lora['adapters'], 'adapter')} of rank {lora['rank']}, {quantity(lora['adapter_bytes'], 'B')} each"
+        hits = f"{percent(lora['hit_rate'])} of the requests found theirs in one of {plural(lora['max_loras'], 'slot')}"
+        loads = f"{plural(lora['loaded'], 'load')} took {about(lora['loading_s'])}, {number(lora['fetched'])} of them from disk"
+        lines.append(("Adapters", f"{size}; {hits}; {loads}"))
+    if fleet is None:
+        return lines
+    if (scale := fleet["autoscale"]) is not None:
+        peak = plural(fleet["peak_replicas"], "replica")
+        hours = f"{number(fleet['gpu_hours'], 3)} GPU-hours"
+        cost = "" if (price := fleet["cost"]) is None else f", {money(price['value'])} {price['currency']}"
+        changes = f"{plural(fleet['scale_ups'], 'scale-up')} and {plural(fleet['scale_downs'], 'scale-down')}"
+        start = f"a start takes {seconds(scale['start_up_s'])}" if scale["start_up_s"] else "starts take no time"
+        mean = number(fleet["mean_replicas"] or 0.0, 3)
+        lines.append(("Replicas", f"{mean} on average, at most {peak}; {hours}{cost}; {changes}; {start}"))
+    if fleet["failures"] is not None:
+        counts = result.requests
+        retried = f"{plural(counts.retried, 'request')} retried, {counts.failed:,} failed"
+        outputs, cached = (about_number(fleet[f"lost_{name}_tokens"]) for name in ("output", "kv"))
+        lost = f"{outputs} output tokens and {cached} of KV caches lost"
+        up = f"availability of a replica {percent(fleet['availability'], digits=4)}"
+        lines.append(("Failures", f"{plural(fleet['num_failures'], 'failure')}: {retried}; {lost}; {up}"))
+    return lines
+
+
+def _offload_line(offload: Mapping[str, Any]) -> str:
+    """Text: where prompt tokens came from, and how busy the links of the tiers were."""
+    sources = offload["prompt_tokens"]
+    names = {"device": "in the device's cache", "computed": "computed"}
+    shares = ", ".join(f"{percent(share, 1)} {names.get(name, f'loaded from {name}')}" for name, share in sources.items())
+    links = [
+        f"link of {tier['name']} {percent(tier['read_utilisation'], 1)} busy"
+        + (f", mean load {seconds(tier['mean_load_s'])}" if tier["loads"] else "")
+        for tier in offload["tiers"]
+    ]
+    late = [
+        f"{tier['name']} is written to all the time: blocks are there late" for tier in offload["tiers"]
+        if (tier["write_utilisation"] or 0) > _WRITTEN
+    ]  # fmt: skip
+    return f"prompt tokens: {shares}; {'; '.join([*links, *late])}"
+
+
+_WRITTEN = 0.95
+"""Utilisation of a link from which on what is written to a tier comes late."""
+
+
+def offload_table(result: Simulation) -> Table | None:
+    """Text table of the KV cache tiers; None without any."""
+    offload = result.kv_offload
+    if offload is None:
+        return None
+    declined = offload["declined_tokens"]
+    note = "bytes and loads of a run; load time: from admission until the blocks are there, of it waiting for the link"
+    if declined:
+        note += f"; {about_number(declined)} tokens were computed again, since that was faster"
+    rows = tuple(
+        (
+            tier["name"] + (" (shared)" if tier["shared"] else ""), f"{tier['capacity_tokens']:,}",
+            percent(tier["hit_rate"], 1), f"{tier['loads']:,.0f}",
+            quantity(tier["loaded_bytes"], "B", 3), quantity(tier["stored_bytes"], "B", 3),
+            seconds(tier["mean_load_s"]), seconds(tier["mean_wait_s"]),
+            percent(tier["read_utilisation"], 1), percent(tier["write_utilisation"], 1),
+        )
+        for tier in offload["tiers"]
+    )  # fmt: skip
+    columns = (
+        "tier", "tokens", "of prompts", "loads", "loaded", "stored", "load time", "of it waiting", "reads busy", "writes busy",
+    )  # fmt: skip
+    return Table("KV cache tiers", note, columns, (False, *[True] * 9), rows)
 
 
 def warm_up(result: Simulation) -> str:
@@ -242,7 +459,8 @@ def confidence_table(result: Simulation) -> Table | None:
 def _step_times(result: Simulation, basis: str) -> str:
     """Typical step times with their intervals, and what they rest on."""
     texts: list[str] = []
-    for name, what in (("prefill", "a prefill step of one prompt of mean length"), ("decode", "an average decode step")):
+    decode = "an average decode step" if result.speculative is None else "an average round of drafting and verification"
+    for name, what in (("prefill", "a prefill step of one prompt of mean length"), ("decode", decode)):
         time = result.steps[name]["time_s"]
         label = "" if texts else "80 % interval "
         interval = f" ({label}{about_range(time['low'], time['high'])})" if basis != "given" else ""
@@ -270,7 +488,8 @@ def tables(result: Simulation) -> list[Table]:
     if not result.fits:
         return []
     listed = (
-        latency_table(result), rates_table(result), confidence_table(result), load_table(result), interval_table(result),
+        latency_table(result), rates_table(result), confidence_table(result), load_table(result), offload_table(result),
+        pools_table(result), transfer_table(result), interval_table(result),
     )  # fmt: skip
     return [table for table in listed if table is not None]
 
@@ -306,7 +525,7 @@ def load_table(result: Simulation) -> Table:
         ("prompts", f"{about_number(rates['prompt_tokens_per_s'])} tok/s"),
         ("compute", percent(utilisation["compute"], 1)),
         ("memory", percent(utilisation["memory"], 1)),
-        ("KV blocks", f"{percent(utilisation['kv'], 1)} of {result.server['blocks']:,} per replica"),
+        ("KV blocks", percent(utilisation["kv"], 1) + ("" if result.pools else f" of {result.server['blocks']:,} per replica")),
     ]
     note = "compute: matrix FLOP/s over the peak; memory: bytes/s over the bandwidth; means over time"
     return Table("Load", note, ("what", "value"), (False, True), tuple(rows))
@@ -386,8 +605,10 @@ def _classes(result: Simulation) -> Table:
 
 def _server(result: Simulation) -> Table:
     server = result.server
+    if result.pools:
+        return _servers(result)
     rows = [
-        ("replicas", f"{server['replicas']:,}" + (f", {_router(server)}" if server["replicas"] > 1 else "")),
+        ("replicas", _replicas(result) or f"{server['replicas']:,}"),
         ("scheduler", server["scheduler"]),
         ("preemption", server["preemption"]),
         ("step times", f"{server['basis']}" + (", step by step" if server["stepwise"] else "")),
@@ -396,6 +617,21 @@ def _server(result: Simulation) -> Table:
         ("new tokens per step", f"{server['max_num_batched_tokens']:,}"),
     ]
     return Table("Server", "", ("setting", "value"), (False, False), tuple(rows))
+
+
+def _servers(result: Simulation) -> Table:
+    """Settings of the server of each pool."""
+    settings = (
+        ("replicas", "replicas"), ("router", "router"), ("scheduler", "scheduler"), ("preemption", "preemption"),
+        ("step times", "basis"), ("KV blocks of a replica", "blocks"), ("tokens of a block", "block_size"),
+        ("max running requests", "max_num_seqs"), ("new tokens per step", "max_num_batched_tokens"),
+    )  # fmt: skip
+    rows = tuple(
+        (label, *(f"{value:,}" if isinstance(value := one["server"][name], int) else str(value) for one in result.pools))
+        for label, name in settings
+    )
+    names = tuple(one["name"] for one in result.pools)
+    return Table("Server", "", ("setting", *names), (False,) * (1 + len(names)), rows)
 
 
 def _inputs(result: Simulation) -> Table:

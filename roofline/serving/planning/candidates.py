@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from roofline.formatting import percent
@@ -19,11 +20,14 @@ from roofline.predict.engine_command import (
     vllm_command,
 )
 from roofline.predict.request import ResolvedRequest
+from roofline.predict.speculation import Speculation
 from roofline.registry import Registry
+from roofline.serving.kv_transfer import cache_link
+from roofline.serving.planning.batch import BatchPerformance, batch_performance, fewest_replicas
 from roofline.serving.planning.load import Load, Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
-from roofline.serving.planning.result import Candidate, Cost, Pool, Power
-from roofline.serving.planning.search import Option, cache_link
+from roofline.serving.planning.result import Candidate, Cost, Finish, Pool, Power, Simulated
+from roofline.serving.planning.search import Option
 from roofline.serving.planning.sizing import Role, SizedReplica
 from roofline.serving.queueing.replica import BOUND
 from roofline.serving.queueing.steady import steady
@@ -43,12 +47,14 @@ class ReplicaLaunch:
         longest: tokens of the longest sequence.
         pool: prefill or decode, if the two are disaggregated.
         prefix_caching: whether prompts share prefixes.
+        speculation: the model with its draft; None: no tokens are drafted.
     """
 
     request: ResolvedRequest
     longest: int
     pool: str | None = None
     prefix_caching: bool = False
+    speculation: Speculation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,26 @@ def _vllm_flags(start: ReplicaLaunch) -> list[str]:
     if start.pool is not None:
         role = {"kv_connector": "NixlConnector", "kv_role": _VLLM_KV_ROLES[start.pool]}
         words += ["--kv-transfer-config", json.dumps(role)]
+    if start.speculation is not None:
+        words += ["--speculative-config", json.dumps(_speculative_config(start.speculation))]
     return words
 
 
+def _speculative_config(speculation: Speculation) -> dict[str, Any]:
+    """VLLM's `--speculative-config`: https://docs.vllm.ai/en/latest/features/speculative_decoding/."""
+    options, draft = speculation.options, speculation.draft.request
+    config: dict[str, Any] = {"method": options.method, "num_speculative_tokens": options.tokens}
+    if options.model is not None and draft is not None:
+        config["model"] = draft.model.hf_id or draft.model.name
+        if options.draft_tensor_parallel_size is not None:
+            config["draft_tensor_parallel_size"] = options.draft_tensor_parallel_size
+    return config
+
+
 def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
-    """SGLang's server, as far as its options mean the same."""
+    """SGLang's server, as far as its options mean the same: not those of drafts."""
+    if start.speculation is not None:
+        return None
     words = list(sglang_command(start.request, start.longest))
     if words and start.pool is not None:
         words += ["--disaggregation-mode", start.pool]
@@ -97,7 +118,9 @@ def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
 
 
 def _trtllm_flags(start: ReplicaLaunch) -> list[str] | None:
-    """TensorRT-LLM's server; a pool needs its orchestrator beside it (`trtllm-serve disaggregated`)."""
+    """TensorRT-LLM's server; a pool needs its orchestrator beside it (`trtllm-serve disaggregated`). None with drafts."""
+    if start.speculation is not None:
+        return None
     return list(trtllm_command(start.request, start.longest)) or None
 
 
@@ -147,12 +170,14 @@ class CandidateDraft:
     Args:
         pools: one or two pools.
         spare: replicas of each pool for those that fail.
-        closed_loop: the performance, if clients send the requests.
+        closed_loop: the performance, if clients send the requests, or all are there at once.
+        batch: the finish time, if all are there at once.
     """
 
     pools: tuple[PoolSize, ...]
     spare: int
     closed_loop: ClosedLoopPerformance | None = None
+    batch: BatchPerformance | None = None
 
     @property
     def option(self) -> Option:
@@ -177,6 +202,8 @@ def drafts(query: Query, options: Sequence[Option]) -> list[CandidateDraft]:
         query: the query.
         options: deployments that fit; those that cannot meet the objectives at any number of replicas are left out.
     """
+    if query.batch is not None:
+        return [draft for option in options if (draft := batch_draft(query, option)) is not None]
     if query.load.concurrency is not None:
         return [draft for option in options if (draft := _closed_loop_draft(query, option)) is not None]
     rate = query.load.rate
@@ -211,6 +238,24 @@ def _disaggregated(query: Query, options: Sequence[Option], rate: float) -> Iter
             yield CandidateDraft(tuple(pools), query.spare)
 
 
+def batch_draft(query: Query, option: Option, replicas: int | None = None) -> CandidateDraft | None:
+    """The replicas of a deployment that end offline work in time: as many as given, or the fewest; None if none do."""
+    work, sized = query.batch, option.sized.get("both")
+    if work is None or sized is None:
+        return None
+    if replicas is None and (replicas := fewest_replicas(sized, query.load, work)) is None:
+        return None
+    seen = batch_performance(sized, query.load, work.requests / replicas)
+    return CandidateDraft((PoolSize(option, "both", sized, replicas),), query.spare, seen.each, seen)
+
+
+def closed_loop_draft(query: Query, option: Option, replicas: int) -> CandidateDraft:
+    """Some replicas of a deployment for the clients of a query."""
+    sized = option.sized["both"]
+    seen = closed_loop_performance(sized, query.load, (query.load.concurrency or 1) / replicas)
+    return CandidateDraft((PoolSize(option, "both", sized, replicas),), query.spare, seen)
+
+
 def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
     """The fewest replicas with which the clients are within the objectives."""
     load, sized = query.load, option.sized.get("both")
@@ -228,37 +273,63 @@ def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
                 middle = (low + high) // 2
                 missed = closed_loop_performance(sized, load, clients / middle).misses(load)
                 low, high = (middle, high) if missed else (low, middle)
-            seen = closed_loop_performance(sized, load, clients / high)
-            return CandidateDraft((PoolSize(option, "both", sized, high),), query.spare, seen)
+            return closed_loop_draft(query, option, high)
         before = replicas
     return None
 
 
-def order(query: Query, unordered: Sequence[CandidateDraft]) -> list[tuple[CandidateDraft, tuple[float, ...]]]:
+class Ranked(NamedTuple):
+    """A draft in order: its Pareto measures, and the value that it is ranked by."""
+
+    draft: CandidateDraft
+    measures: tuple[float, ...]
+    value: float
+
+
+def order(
+    query: Query, unordered: Sequence[CandidateDraft], simulated: Mapping[int, Simulated] = MappingProxyType({})
+) -> list[Ranked]:
     """Sort drafts by the query's rank. In a closed loop, where each draft has its own rate, an hour's cost is per token.
 
     Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last.
 
+    Args:
+        query: the query.
+        unordered: the drafts.
+        simulated: simulations by `id` of a draft, whose times and rates count instead of those that were predicted.
+
     Returns:
         Each draft with its Pareto measures: cost per hour (over the rate in a closed loop, unless ranked by `cost`; devices, if
-        any draft has no price), mean TTFT and mean TPOT in s.
+        any draft has no price), mean TTFT and mean TPOT in s; of offline work cost and finish time.
     """
     ranked = []
     costs = [cost_per_hour(query, draft) for draft in unordered]
     priced = None not in costs
     for draft, hour in zip(unordered, costs, strict=True):
+        seen = simulated.get(id(draft))
         ttft, tpot = _mean_times(query, draft)
+        finish = None if draft.batch is None else draft.batch.finish_s
+        if seen is not None and seen.simulation is not None:
+            finish = finish and seen.finish_s
+            ttft, tpot = (times.mean or 0.0 for times in (seen.simulation.ttft_s, seen.simulation.tpot_s))
         # at a given rate all serve the same tokens; clients send more to those that answer sooner
         rate = 1.0 if draft.closed_loop is None else draft.closed_loop.rate * draft.pools[0].replicas
+        if draft.closed_loop is not None and seen is not None and seen.requests_per_s:
+            rate = seen.requests_per_s
         cost = hour if hour is None or query.rank == "cost" else hour / rate
         key: tuple[float, ...] = (float("inf") if cost is None else cost, draft.devices, tpot, ttft)
         if query.rank == "gpus":
             key = (draft.devices, key[0], tpot, ttft)
         elif query.rank == "latency":  # of a mean request, from its arrival to its last token
             key = (ttft + max(query.load.mean_output - 1, 0) * tpot, key[0], draft.devices)
-        ranked.append((draft, key, (cost if priced and cost is not None else draft.devices / rate, ttft, tpot)))
-    ranked.sort(key=lambda each: each[1])
-    return [(draft, measures) for draft, _, measures in ranked]
+            if finish is not None:
+                key = (finish, *key[1:])
+        first = cost if priced and cost is not None else draft.devices / rate
+        value = draft.devices / rate if key[0] == float("inf") else key[0]
+        measures = (first, ttft, tpot) if finish is None else (first, finish)
+        ranked.append((key, Ranked(draft, measures, value)))
+    ranked.sort(key=lambda each: each[0])
+    return [one for _, one in ranked]
 
 
 def _mean_times(query: Query, draft: CandidateDraft) -> tuple[float, float]:
@@ -322,6 +393,7 @@ def candidate(query: Query, draft: CandidateDraft) -> Candidate:
         headroom=None if closed else draft.max_rate / rate - 1,
         breaks_at=None if closed else draft.max_rate,
         basis=draft.pools[0].sized.replica.basis,
+        finish_s=None if draft.batch is None else _finish(query, draft, draft.batch),
         notes=tuple(_notes(query, draft, seen)),
         estimate_basis=estimate_basis(request, typical_steps(request, load)),
     )
@@ -364,6 +436,22 @@ def _cost(query: Query, draft: CandidateDraft, seen: Performance, inputs: float,
     )
 
 
+def _finish(query: Query, draft: CandidateDraft, batch: BatchPerformance) -> Finish:
+    """When offline work is done, and what it costs until then."""
+    price = query.prices.of(draft.option.hardware)
+    hours = draft.devices * batch.finish_s / 3600
+    finish = Finish(batch.finish_s, batch.low_s, batch.high_s, batch.bound_s)
+    if price is None:
+        return finish
+    work = query.batch
+    assert work is not None  # noqa: S101 - drafts with a finish time are of batch work
+    cost = price.value * hours
+    return replace(
+        finish, cost=cost, cost_low=price.low * hours, cost_high=price.high * hours,
+        per_million_output=cost / (work.requests * query.load.mean_output) * 1e6,
+    )  # fmt: skip
+
+
 def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
     """Mean cost per hour with as many replicas as each part of the day needs."""
     profile, mean = query.traffic.profile, query.load.mean_rate
@@ -382,7 +470,9 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
     batch = sized.slots * request.deployment.data_parallel_size
     full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
     pool = None if size.role == "both" else size.role
-    start = ReplicaLaunch(request=full, longest=size.option.longest, pool=pool, prefix_caching=hits)
+    start = ReplicaLaunch(
+        request=full, longest=size.option.longest, pool=pool, prefix_caching=hits, speculation=sized.replica.speculation
+    )
     # the engine that was asked for first, whose options the search is of
     engines = sorted(ENGINES.values(), key=lambda engine: engine.name != request.engine.name)
     lines = {engine.label(request): flags for engine in engines if (flags := engine.flags(start)) is not None}
@@ -405,6 +495,8 @@ def _deployment(size: PoolSize) -> dict[str, Any]:
     """A deployment as keys of the JSON output, with the batch limit that memory allows at mean lengths."""
     request, chosen = size.sized.replica.request, size.sized.replica.request.deployment
     published = request.model.quantization
+    speculation = size.sized.replica.speculation
+    drafted = {} if speculation is None else {"speculative": _speculative(speculation)}
     return {
         "checkpoint": request.model.hf_id or request.model.name,
         "weight_dtype": request.precision.dtypes("linear").weight.name,
@@ -423,18 +515,45 @@ def _deployment(size: PoolSize) -> dict[str, Any]:
         "block_size": request.memory.block_size,
         "engine": f"{request.engine.name}@{request.engine.version}",
         "backend": chosen.backend,
+        **drafted,
     }
+
+
+def _speculative(speculation: Speculation) -> dict[str, Any]:
+    options = speculation.options
+    return {
+        "method": options.method, "draft": speculation.draft.name, "num_speculative_tokens": options.tokens,
+        "acceptance": options.acceptance, "tokens_per_round": speculation.tokens,
+    }  # fmt: skip
 
 
 def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[str]:
     option, load = draft.option, query.load
+    if draft.batch is not None and query.batch is not None and (draft.batch.high_s or 0.0) > query.batch.deadline_s:
+        yield "at the slow end of the estimate's interval, it ends after the deadline"
     if draft.pools[0].sized.replica.basis == BOUND:
         name = option.hardware.accelerator.name
         yield f"times are roofline bounds: no kernels of {name} were measured"
     if seen.utilisation > _HIGH_UTILIZATION and load.concurrency is None:
         share = percent(_HIGH_UTILIZATION, 0)
         yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
-    request = draft.pools[0].sized.replica.request
+    yield from _notes_on_formats(query, draft.pools[0].sized.replica.request)
+    longest = load.beyond if load.beyond is not None else load.longest
+    if longest > option.longest:
+        yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"
+    if (speculation := draft.pools[-1].sized.replica.speculation) is not None:
+        options = speculation.options
+        yield (
+            f"{speculation.draft.name}: {options.tokens} tokens are drafted per round, each accepted with the given "
+            f"probability of {options.acceptance:g}, so that a round gives {speculation.tokens:.3g} tokens"
+        )
+    if len(draft.pools) == 2:
+        link = cache_link(option.hardware)
+        assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link
+        yield f"caches move over {link[0]} at {link[1] / 1e9:g} GB/s per device"
+
+
+def _notes_on_formats(query: Query, request: ResolvedRequest) -> Iterable[str]:
     model, chosen = request.model, request.deployment
     if chosen.quantization == "fp8" and not model.quantization and "quantization" not in query.fixed:
         yield "the checkpoint is not in fp8: check the output quality with fp8 weights"
@@ -444,10 +563,3 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
         yield f"weights are those of {model.hf_id}"
     if chosen.kv_cache_dtype == "fp8" and "kv_cache_dtype" not in query.fixed:
         yield "the KV cache is in fp8, for which the checkpoint has no scales: check the output quality"
-    longest = load.beyond if load.beyond is not None else load.longest
-    if longest > option.longest:
-        yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"
-    if len(draft.pools) == 2:
-        link = cache_link(option.hardware)
-        assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link
-        yield f"caches move over {link[0]} at {link[1] / 1e9:g} GB/s per device"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from roofline.serving.planning.batch import batch_performance
 from roofline.serving.planning.candidates import CandidateDraft, cost_per_hour
 from roofline.serving.planning.load import TPOT, TTFT, Query
 from roofline.serving.planning.performance import closed_loop_performance
@@ -33,7 +34,38 @@ def infeasible(
     """
     if not options:
         return {"nearest": None, "relax": [_no_deployment(unfit)]}
-    return _beyond_limits(query, drafted) if drafted else _too_slow(query, options)
+    if drafted:
+        return _beyond_limits(query, drafted)
+    in_time = [option for option in options if option.sized["both"].max_rate > 0] if query.batch is not None else []
+    return _too_late(query, in_time) if in_time else _too_slow(query, options)
+
+
+def _too_late(query: Query, options: Sequence[Option]) -> dict[str, Any]:
+    """No deployment ends offline work in time, even with a replica for every request, or as many as the limits allow."""
+    work = query.batch
+    assert work is not None  # noqa: S101 - of batch work alone
+    ends = []
+    for option in options:
+        most, price = query.devices(option.hardware), query.prices.of(option.hardware)
+        if query.max_cost is not None:
+            most = 0 if price is None else min(most, int(query.max_cost / price.value))
+        replicas = min(work.requests, most // option.devices - query.spare)
+        if replicas > 0:
+            ends.append(
+                (batch_performance(option.sized["both"], query.load, work.requests / replicas).finish_s, replicas, option)
+            )
+    if not ends:
+        return {"nearest": None, "relax": []}
+    finish, replicas, option = min(ends, key=lambda each: (each[0], each[1]))
+    devices = replicas * option.devices
+    why = f"{devices:,} x {option.hardware.name} with {option.precision} weights and {_layout(option.layout)} end then"
+    return {
+        "nearest": {
+            "hardware": option.hardware.name, "devices": devices, "layout": option.layout, "precision": option.precision,
+            "finish_s": finish,
+        },
+        "relax": [{"constraint": "deadline", "from": work.deadline_s, "to": finish * _MARGIN, "why": why}],
+    }  # fmt: skip
 
 
 def _no_deployment(unfit: Sequence[RejectedLayout]) -> dict[str, Any]:
@@ -78,6 +110,8 @@ def _beyond_limits(query: Query, drafted: Sequence[CandidateDraft]) -> dict[str,
     if query.inventory is not None and fewest.devices > query.devices(fewest.option.hardware):
         relax.append({"constraint": "inventory", "from": query.devices(fewest.option.hardware), "to": fewest.devices,
                       "why": f"{fewest.devices} x {fewest.option.hardware.name} are needed at the least"})  # fmt: skip
+    if query.batch is not None:
+        relax += _too_late(query, list({id(one.option): one.option for one in drafted}.values()))["relax"]
     return {"nearest": _of_draft(query, nearest), "relax": relax}
 
 

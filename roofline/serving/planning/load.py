@@ -54,7 +54,7 @@ class Load:
         services: the classes.
         rate: planned requests/s, those of the peak; None in a closed loop.
         mean_rate: mean requests/s over a day; None in a closed loop.
-        concurrency: clients, each with one request in flight; None in an open loop.
+        concurrency: clients, each with one request in flight; None in an open loop. Of offline work, its requests.
         cv: coefficient of variation of the times between arrivals, as the formulas use it.
         burstiness: that of the burstiest class.
         mean_input: prompt tokens.
@@ -86,6 +86,10 @@ class Load:
         Raises:
             InputError: some classes have clients and some have rates; conversations, of whose prompts no lengths are known.
         """
+        if named := [one.name for one in traffic.classes if one.adapter is not None]:
+            raise InputError(
+                f"class {named[0]!r} has a LoRA adapter, and what those take is simulated (roofline simulate), not planned"
+            )
         if common := [one.name for one in traffic.classes if one.conversation is not None]:
             raise InputError(
                 f"class {common[0]!r} has conversations or system prompts, and what is cached of them is simulated (roofline "
@@ -134,12 +138,35 @@ def _longest(one: RequestClass) -> int:
     return end if end is not None and end <= 2 * far else -(-far // _ROUND) * _ROUND
 
 
+@dataclass(frozen=True, slots=True)
+class BatchWork:
+    """Offline batch work: requests that are all there at once, and have to be done by a time.
+
+    Args:
+        output_tokens: tokens to generate; those of prompts are not counted.
+        requests: with as many at their mean length, rounded up.
+        deadline_s: seconds from the start to the end of the last request.
+    """
+
+    output_tokens: int
+    requests: int
+    deadline_s: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"output_tokens": self.output_tokens, "requests": self.requests, "deadline_s": self.deadline_s}
+
+
 Rank = Literal["cost", "token-cost", "gpus", "latency"]
 RANKS = ("cost", "token-cost", "gpus", "latency")
 MAX_FRONT_COST = 3.0
 """Times the least cost (devices without prices) beyond which a deployment is left out of the Pareto front."""
 Mode = Literal["colocated", "disaggregated"]
 MODES = ("colocated", "disaggregated", "any")
+MARGIN = 0.1
+"""By which share of its cost prefill and decode pools have to be cheaper than the best colocated deployment, by default."""
+SIMULATED, MAX_SIMULATED = 3, 100
+"""Candidates that are simulated by default, and at most."""
 MAX_DEVICES = 128
 """Per replica."""
 
@@ -166,6 +193,9 @@ class Query:
         top: number of candidates to return.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
         fp8_kv_cache: whether a cache in fp8 is tried beside the one that a model or checkpoint asks for.
+        batch: offline work; then `load` has its requests as clients.
+        margin: share of the cost by which prefill and decode pools have to be cheaper than the best colocated deployment.
+        simulate_top: number of candidates to simulate.
     """
 
     model: Model
@@ -185,6 +215,9 @@ class Query:
     top: int = 10
     attention_dp_balance: bool = False
     fp8_kv_cache: bool = False
+    batch: BatchWork | None = None
+    margin: float = MARGIN
+    simulate_top: int = 0
 
     def devices(self, hardware: Hardware) -> int:
         """Maximum number of devices of a kind of hardware, by `max_gpus` and the inventory; 2^60 without a limit."""

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline.predict.compiled import Compiled
 from roofline.predict.timing import pipeline
 from roofline.serving.planning.load import TPOT, TTFT, Load
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server
@@ -144,11 +143,9 @@ def band(sized: SizedReplica, load: Load) -> tuple[float, float]:
     low, high = request.engine_band
     ranks = request.deployment.data_parallel_size
     running = max(round(sized.slots / 2), 1) * ranks
-    for step in (
-        decode(running, round(load.mean_input + load.mean_output / 2)),
-        prefill(ranks, max(round(load.mean_input), 1)),
-    ):
-        took = pipeline(request, step)
+    context, speculation = round(load.mean_input + load.mean_output / 2), sized.replica.speculation
+    decoded = pipeline(request, decode(running, context)) if speculation is None else speculation.round(running, context)
+    for took in (decoded, pipeline(request, prefill(ranks, max(round(load.mean_input), 1)))):
         if took.estimate and took.low is not None and took.high is not None:
             low, high = min(low, took.low / took.estimate), max(high, took.high / took.estimate)
     return low, high
@@ -264,16 +261,18 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     """
     ranks = sized.replica.ranks
     running = min(clients, sized.slots * ranks)
-    server = replace(sized.server, scatter=_closed_loop_scatter(load))
-    loop = ClosedLoop(Compiled(sized.replica.request, "decode")).tpot(
+    server = closed_loop_server(sized, load)
+    loop = ClosedLoop(sized.replica.steps).tpot(
         max(running, 1.0),
         max(round(load.mean_input), 1),
         max(load.mean_output, 1.0),
         excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
+        tokens_per_step=server.tokens_per_step,
+        variance=server.scatter or 0.0,
     )
     name = sized.replica.basis
     tpot = float(loop[name])
-    steps, capacity = server.mean_steps, server.capacity
+    tokens, capacity = server.mean_steps * server.tokens_per_step, server.capacity
     top = capacity * UTILISATION
 
     def mean_ttft(rate: float) -> float:
@@ -281,14 +280,14 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
         return sum(service.mix.share * float(state.ttft_mean(k)[0]) for k, service in enumerate(load.services))
 
     # at most the capacity: outputs of one token have no steps that would limit the rate
-    rate = min(running / max(steps * tpot, 1e-9), capacity)
+    rate = min(running / max(tokens * tpot, 1e-9), capacity)
     for _ in range(_ITERATIONS):
         # half a step: TTFT rises with the rate
-        rate = min((rate + running / (mean_ttft(rate) + steps * tpot)) / 2, capacity)
+        rate = min((rate + running / (mean_ttft(rate) + tokens * tpot)) / 2, capacity)
     in_loop = replace(sized, server=server)
     seen = performance(in_loop, in_loop, load, (min(rate, top),) * 2)
     low, high = (float(loop[end]) if name == "estimate" else None for end in ("low", "high"))
-    waits = max(clients / rate - mean_ttft(rate) - steps * tpot, 0.0)
+    waits = max(clients / rate - mean_ttft(rate) - tokens * tpot, 0.0)
     closed = LatencyStats(tpot, tpot, tpot, low, high, float(loop["bound"]), seen.tpot.percentile)
     if seen.tpot.mean is None:  # no output has more than a token
         closed = seen.tpot
@@ -308,6 +307,11 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
             utilisation=min(rate / capacity, 1.0),
         ),
     )
+
+
+def closed_loop_server(sized: SizedReplica, load: Load) -> BatchServer:
+    """The server of a replica whose slots are filled as soon as they are free: ranks with equal requests stay in step."""
+    return replace(sized.server, scatter=_closed_loop_scatter(load))
 
 
 def _closed_loop_scatter(load: Load) -> float | None:

@@ -18,17 +18,38 @@ from roofline.files import is_folder
 from roofline.formatting import percent
 from roofline.numeric import pareto_front
 from roofline.predict.analyze import estimate_notes
-from roofline.predict.options import ALIASES, DEPLOYMENT, keywords
+from roofline.predict.options import ALIASES, DEPLOYMENT, SPECULATION, SpeculationOptions, keywords
 from roofline.predict.request import COUNTS, ResolvedRequest
 from roofline.serving.options import PLAN, ObjectiveOptions, PlanOptions, RequestClassOptions
-from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order, typical_steps
+from roofline.serving.planning.candidates import (
+    CandidateDraft,
+    Ranked,
+    candidate,
+    cost_per_hour,
+    drafts,
+    order,
+    typical_steps,
+)  # fmt: skip
 from roofline.serving.planning.infeasible import infeasible
-from roofline.serving.planning.load import BURSTIEST, MAX_FRONT_COST, MODES, RANKS, Load, Mode, Query
-from roofline.serving.planning.result import Candidate, Plan
+from roofline.serving.planning.load import (
+    BURSTIEST,
+    MARGIN,
+    MAX_FRONT_COST,
+    MAX_SIMULATED,
+    MODES,
+    RANKS,
+    SIMULATED,
+    BatchWork,
+    Load,
+    Mode,
+    Query,
+)
+from roofline.serving.planning.result import Candidate, Plan, Simulated
 from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
+from roofline.serving.traffic.scalars import parse_seconds, parse_share
 from roofline.specs.base import Scalar, Spec
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, ids, load_hardware, shipped, split_count
@@ -107,7 +128,7 @@ _CHOSEN = ("batch", "input_len", "context", "max_num_seqs", "max_num_batched_tok
 """Assumptions that a plan replaces by its own choices and the traffic."""
 
 
-@keywords(*DEPLOYMENT, first=(PLAN[name] for name in TRAFFIC))
+@keywords(*DEPLOYMENT, SPECULATION, first=(PLAN[name] for name in TRAFFIC))
 def plan(
     model: str | PathLike[str] | Model,
     *,
@@ -122,6 +143,11 @@ def plan(
     mode: Literal["colocated", "disaggregated", "any"] | None = None,
     pue: float | str | None = None,
     top: int | str | None = None,
+    tokens: int | str | None = None,
+    deadline: float | str | None = None,
+    allow_disaggregated: float | str | None = None,
+    simulate: bool = False,
+    simulate_top: int | str | None = None,
     attention_dp_balance: bool = False,
     fp8_kv_cache: bool = False,
     skip_bad_rows: bool = False,
@@ -145,10 +171,17 @@ def plan(
         mode: `colocated`, `disaggregated` (prefill and decode on separate servers) or `any`.
         pue: energy of the building over that of its machines (at least 1), for the bound on energy.
         top: number of candidates to return; those of the Pareto front are added.
+        tokens: offline batch work: output tokens to generate (prompts are not counted); instead of `rate` and `concurrency`.
+        deadline: seconds, or a text such as `12 h`, in which they have to be done.
+        allow_disaggregated: how much cheaper than the best colocated deployment, as a fraction, prefill and decode pools have
+            to be (default 0.1); 0: as soon as they are.
+        simulate: simulate the first candidates, and rank them again.
+        simulate_top: how many (default 3); implies `simulate`.
         attention_dp_balance: prompts are held until every data-parallel rank can start one, for at most 50 steps.
         fp8_kv_cache: try a cache in fp8 too, where the model or checkpoint does not ask for one.
         skip_bad_rows: leave broken rows of a trace out.
-        **options: those of `roofline analyze` that describe the deployment: what is given is not searched.
+        **options: those of `roofline analyze` that describe the deployment, and speculative decoding: what is given is not
+            searched.
 
     Returns:
         The result, in base units; `.to_dict()` has the layout of `roofline plan --json`.
@@ -158,10 +191,13 @@ def plan(
     """
     query = resolve(
         model, hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus, max_cost=max_cost, spare=spare,
-        rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options={**options},
+        rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options={**options}, tokens=tokens,
+        deadline=deadline, margin=allow_disaggregated, simulate_top=_simulated(simulate, simulate_top),
     )  # fmt: skip
     if fp8_kv_cache and query.fixed.get("kv_cache_dtype") is not None:
         raise InputError("--kv-cache-dtype fixes the data type of the KV cache: leave out --fp8-kv-cache")
+    if query.batch is not None and any(query.fixed.get(name) is not None for name in SpeculationOptions.__annotations__):
+        raise InputError("--tokens: offline batch work is not planned with speculative decoding; leave one of them out")
     return _run(replace(query, attention_dp_balance=attention_dp_balance, fp8_kv_cache=fp8_kv_cache))
 
 
@@ -175,18 +211,33 @@ def _run(query: Query) -> Plan:
         raise wrong[0]  # nothing was searched: a given option is wrong
     drafted = drafts(query, options)
     within = [one for one in drafted if _within_limits(query, one)]
-    ranked = order(query, within)
+    ranked, passed_over = _without_pools(query, order(query, within))
+    simulated: dict[int, Simulated] = {}
+    simulation = None
+    if query.simulate_top:
+        from roofline.serving.planning.simulated import (
+            simulate_first,  # only where it is used: the simulator takes time to load
+        )
+
+        ranked, simulated, simulation = simulate_first(query, ranked)
     chosen = list(range(min(query.top, len(ranked))))
-    most = MAX_FRONT_COST * min((measures[0] for _, measures in ranked), default=0.0)
-    best = [index for index in pareto_front([measures for _, measures in ranked]) if ranked[index][1][0] <= most]
+    most = MAX_FRONT_COST * min((one.measures[0] for one in ranked), default=0.0)
+    missed = {key for key, one in simulated.items() if one.holds is False}
+    able = [index for index, one in enumerate(ranked) if id(one.draft) not in missed]
+    front = [able[index] for index in pareto_front([ranked[index].measures for index in able])]
+    best = [index for index in front if ranked[index].measures[0] <= most]
     chosen = sorted({*chosen, *best})
-    candidates = tuple(candidate(query, ranked[index][0]) for index in chosen)
-    first = ranked[0][0].pools[-1].sized.replica.request if ranked else None
+    candidates = tuple(
+        replace(candidate(query, ranked[index].draft), simulated=simulated.get(id(ranked[index].draft))) for index in chosen
+    )
+    first = ranked[0].draft.pools[-1].sized.replica.request if ranked else None
     return assemble(
         query,
         candidates,
         first,
         pareto=tuple(chosen.index(index) for index in best),
+        passed_over=passed_over,
+        simulation=simulation,
         infeasible=None if candidates else infeasible(query, options, unfit, drafted),
         considered={
             "deployments": len(options) + len(unfit),
@@ -200,6 +251,44 @@ def _run(query: Query) -> Plan:
     )
 
 
+def _without_pools(query: Query, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[dict[str, Any], ...]]:
+    """Leave out prefill and decode pools that are not better than the best colocated deployment by the margin.
+
+    Two pools have more that can fail, and more to tune, than one: a small saving is not worth it, and within the error.
+    """
+    best = next((one for one in ranked if len(one.draft.pools) == 1), None)
+    if best is None or not query.margin:
+        return ranked, ()
+    most = best.value * (1 - query.margin) * (1 + 1e-9)
+    left: list[Ranked] = []
+    passed_over: list[dict[str, Any]] = []
+    for one in ranked:
+        if len(one.draft.pools) == 1 or one.value < most:
+            left.append(one)
+            continue
+        saves = 1 - one.value / best.value
+        passed_over.append(
+            {
+                "mode": "disaggregated", "hardware": one.draft.option.hardware.name, "precision": one.draft.option.precision,
+                "devices": one.draft.devices, "cost_per_hour": cost_per_hour(query, one.draft),
+                "pools": [
+                    {"role": pool.role, "replicas": pool.replicas + one.draft.spare, "layout": pool.option.layout}
+                    for pool in one.draft.pools
+                ],
+                "saves": saves, "margin": query.margin,
+                "why": f"{_better(saves)} the best colocated deployment by {query.rank}; at least "
+                f"{percent(query.margin, digits=3)} better is needed",
+            }
+        )  # fmt: skip
+    return left, tuple(passed_over)
+
+
+def _better(saves: float) -> str:
+    if abs(saves) < 5e-4:
+        return "no better than"
+    return f"{percent(abs(saves), digits=3)} {'better' if saves > 0 else 'worse'} than"
+
+
 def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedRequest | None, **others: Any) -> Plan:
     """Assemble a plan from candidates and their query.
 
@@ -211,7 +300,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
     """
     below = () if first is None else _provenance(first, query.load)
     return Plan(
-        inputs=_inputs(query),
+        inputs=_inputs(query, () if first is None else (entry for entry in first.inputs if entry.role == "draft")),
         model={
             "name": query.model.name, "title": query.model.title,
             "source": [one.url or one.title for one in query.model.sources.values()],
@@ -220,6 +309,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
         limits={
             "max_gpus": query.max_gpus, "max_cost": query.max_cost, "inventory": query.inventory,
             "spare": query.spare, "modes": list(query.modes),
+            "allow_disaggregated": query.margin if len(query.modes) > 1 else None,
         },
         rank=query.rank,
         candidates=candidates,
@@ -237,7 +327,8 @@ def _within_limits(query: Query, draft: CandidateDraft) -> bool:
 
 def resolve(
     model: Any, hardware: Any, *, traffic: Any, price: Any, inventory: Any, max_gpus: Any, max_cost: Any, spare: Any, rank: Any,
-    mode: Any, pue: Any, top: Any, skip_bad_rows: bool, options: dict[str, Any],
+    mode: Any, pue: Any, top: Any, skip_bad_rows: bool, options: dict[str, Any], tokens: Any = None, deadline: Any = None,
+    margin: Any = None, simulate_top: int = 0,
 ) -> Query:  # fmt: skip
     """Resolve the options of `plan` into a query.
 
@@ -262,7 +353,12 @@ def resolve(
     if not isinstance(model, Model):
         model, read = load_model(model, fixed.pop("assume", None))
         inputs.append(read)
-    resolved = _traffic_of(traffic, {name: fixed.pop(name, None) for name in TRAFFIC}, skip_bad_rows)
+    of_class = {name: fixed.pop(name, None) for name in TRAFFIC}
+    modes, batch = _modes(mode), None
+    if tokens is None and deadline is None:
+        resolved = _traffic_of(traffic, of_class, skip_bad_rows)
+    else:
+        resolved, batch = _batch_work(tokens, deadline, traffic, of_class, modes, skip_bad_rows)
     prices = load_prices(price)
     stock = parse_inventory(inventory) if isinstance(inventory, str) else inventory
     devices, files, counts = _hardware(hardware, prices, stock)
@@ -282,14 +378,72 @@ def resolve(
         prices=prices,
         inputs=(*inputs, *files, *resolved.inputs, *prices.inputs),
         rank=_named("rank", rank, RANKS, "cost" if load.concurrency is None else "token-cost"),
-        modes=_modes(mode),
+        modes=modes if batch is None else ("colocated",),
         spare=0 if spare is None else parse_count(spare, "spare", minimum=0),
         max_gpus=None if max_gpus is None else parse_count(max_gpus, "max-gpus", minimum=1),
         max_cost=None if max_cost is None else _positive("max-cost", max_cost, "an amount per hour in the prices' currency"),
         inventory=stock,
         pue=1.0 if pue is None else _positive("pue", pue, "1 or more", least=1.0),
         top=10 if top is None else parse_count(top, "top", minimum=1),
+        batch=batch,
+        margin=MARGIN if margin is None else _margin(margin, modes),
+        simulate_top=simulate_top,
     )
+
+
+_NOT_OF_BATCH = {
+    "rate": "batch work is all there at once",
+    "concurrency": "a replica runs as many sequences as memory holds; --max-num-seqs limits them",
+    "ttft": "the first token of batch work waits for a slot, until the deadline at worst; --tpot is an objective",
+    "peak_factor": "batch work has no peak",
+    "profile": "batch work has no day",
+    "burstiness": "batch work is all there at once",
+}
+"""Options of requests that come over time, and why offline batch work has none."""
+
+
+def _batch_work(
+    tokens: Any, deadline: Any, traffic: Any, options: dict[str, Any], modes: tuple[Mode, ...], skip_bad_rows: bool
+) -> tuple[Traffic, BatchWork]:
+    """Offline batch work, and its requests as traffic of as many clients."""
+    if tokens is None or deadline is None:
+        missing, given = ("tokens", "deadline") if tokens is None else ("deadline", "tokens")
+        raise InputError(f"--{given} needs --{missing}: that many output tokens have to be done by then")
+    if traffic is not None:
+        raise InputError("--tokens is of one class of requests: give --input-len and --output-len, or a --trace, not --traffic")
+    for name, why in _NOT_OF_BATCH.items():
+        if options.get(name) is not None:
+            raise InputError(f"--tokens and --{name.replace('_', '-')} do not go together: {why}")
+    if "colocated" not in modes:
+        raise InputError("--tokens and --mode disaggregated do not go together: batch work is planned on colocated replicas")
+    number = parse_count(tokens, "tokens", minimum=1)
+    try:
+        seconds = parse_seconds(deadline)
+    except InputError as error:
+        raise InputError(f"--deadline: {error}") from None
+    one = single(**{**options, "concurrency": 1}, skip_bad_rows=skip_bad_rows)
+    requests = max(math.ceil(number / one.classes[0].output_len.mean - 1e-9), 1)
+    classes = (replace(one.classes[0], concurrency=requests),)
+    return replace(one, classes=classes), BatchWork(number, requests, seconds)
+
+
+def _margin(value: Any, modes: tuple[Mode, ...]) -> float:
+    if len(modes) == 1:
+        raise InputError(f"--allow-disaggregated compares both modes, and --mode {modes[0]} has one: leave one of them out")
+    try:
+        return parse_share(value)
+    except InputError as error:
+        raise InputError(f"--allow-disaggregated: {error}") from None
+
+
+def _simulated(simulate: bool, top: Any) -> int:
+    """Number of candidates to simulate."""
+    if top is None:
+        return SIMULATED if simulate else 0
+    number = parse_count(top, "simulate-top", minimum=1)
+    if number > MAX_SIMULATED:
+        raise InputError(f"--simulate-top must be at most {MAX_SIMULATED}, not {number:,}")
+    return number
 
 
 def _traffic_of(traffic: Any, options: dict[str, Any], skip_bad_rows: bool) -> Traffic:
@@ -369,10 +523,10 @@ def _positive(what: str, value: Any, allowed: str, least: float = 0.0) -> float:
     return number
 
 
-def _inputs(query: Query) -> dict[str, Any]:
+def _inputs(query: Query, more: Iterable[Input] = ()) -> dict[str, Any]:
     """Every file under its role; further files of a role under role and name."""
     inputs: dict[str, Any] = {}
-    for entry in dict.fromkeys(query.inputs):
+    for entry in dict.fromkeys((*query.inputs, *more)):
         key = entry.role if entry.role not in inputs else f"{entry.role}.{entry.name}"
         inputs[key] = {"name": entry.name, "path": entry.path, "sha256": entry.sha256}
     return inputs
@@ -383,12 +537,14 @@ def _traffic(query: Query) -> dict[str, Any]:
     return {
         "rate": load.rate,
         "mean_rate": load.mean_rate,
-        "concurrency": load.concurrency,
+        "concurrency": load.concurrency if query.batch is None else None,
+        "batch": None if query.batch is None else query.batch.to_dict(),
         "peak_factor": traffic.peak_factor,
         "profile": None if traffic.profile is None else list(traffic.profile.factors),
         "classes": [
             {
-                "name": one.name, "rate": one.rate, "concurrency": one.concurrency, "input_len": str(one.input_len),
+                "name": one.name, "rate": one.rate, "concurrency": one.concurrency if query.batch is None else None,
+                "input_len": str(one.input_len),
                 "output_len": str(one.output_len), "mean_input": one.input_len.mean, "mean_output": one.output_len.mean,
                 "ttft_s": one.ttft, "tpot_s": one.tpot, "percentile": one.percentile, "prefix_hit": one.mean_hit,
                 "cached_prefix": one.cached_prefix or None, "burstiness": one.burstiness,
@@ -401,7 +557,14 @@ def _traffic(query: Query) -> dict[str, Any]:
 def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption]:
     yield from query.traffic.assumptions
     load = query.load
-    if load.concurrency is None:
+    if query.batch is not None:
+        work = query.batch
+        yield Assumption("tokens", work.output_tokens, "given",
+                         f"output tokens: {work.requests:,} requests of mean length; their prompts come besides")  # fmt: skip
+        yield Assumption("batch work", "all at once", "default",
+                         "replicas start together, share the requests evenly and are paid until the last has ended; no cap on "
+                         "utilization; times to load a model are not in it")  # fmt: skip
+    elif load.concurrency is None:
         yield Assumption(
             "queueing", "processor sharing with prompt cycles", "default",
             "approximation, docs/capacity.md has its errors; no replica is planned beyond "

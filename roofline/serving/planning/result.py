@@ -14,6 +14,8 @@ from roofline.specs.source import Assumption
 if TYPE_CHECKING:
     import pandas as pd
 
+    from roofline.serving.simulation.result import Simulation
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -72,6 +74,136 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Finish:
+    """When offline batch work is done, in seconds from its start, and what it costs; None without a price.
+
+    Args:
+        mean: as expected, until the last request has ended.
+        low: with every step at the low end of its interval; None of bounds.
+        high: at the high end.
+        bound: with every step at its bound.
+        cost: of all devices until then, spares included.
+        cost_low: at the low end of the price.
+        cost_high: at the high end.
+        per_million_output: all of it over the output tokens, per million; prompts are paid with them.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    bound: float
+    cost: float | None = None
+    cost_low: float | None = None
+    cost_high: float | None = None
+    per_million_output: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of a candidate."""
+        return {
+            "finish_s": {"mean": self.mean, "low": self.low, "high": self.high, "bound": self.bound},
+            "cost_total": self.cost,
+            "cost_total_range": None if self.cost_low is None else [self.cost_low, self.cost_high],
+            "cost_per_million_output_tokens": self.per_million_output,
+        }
+
+
+NO_FINISH: dict[str, Any] = dict.fromkeys(
+    ("finish_s", "cost_total", "cost_total_range", "cost_per_million_output_tokens")
+)  # fmt: skip
+"""The keys of `Finish` of requests that come at a rate, or from clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedRun:
+    """One simulation of a candidate.
+
+    Args:
+        replicas: number of replicas, spares not counted.
+        simulated_replicas: as many were simulated, with their part of the traffic.
+        requests: that arrived.
+        holds: whether the objectives, or the deadline, hold.
+        safe: whether they do with the whole confidence interval.
+        saturated: whether more requests arrived than were served.
+        within: smallest share of the requests of a class within each objective.
+        finish_s: when offline work is done, s.
+    """
+
+    replicas: int
+    simulated_replicas: int
+    requests: int
+    holds: bool
+    safe: bool
+    saturated: bool
+    within: dict[str, float]
+    finish_s: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "replicas": self.replicas, "simulated_replicas": self.simulated_replicas, "requests": self.requests,
+            "holds": self.holds, "saturated": self.saturated,
+            **{f"within_{name}": self.within.get(name) for name in ("ttft", "tpot")}, "finish_s": self.finish_s,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What a simulation of a candidate shows, beside what was predicted of the same number of replicas.
+
+    Args:
+        planned_replicas: by the closed form.
+        holds: whether the objectives, or the deadline, hold; None: it was not simulated, and `why`.
+        replicas: number of replicas with which they hold, spares not counted; the highest number tried if they do not.
+        requests_per_s: of all replicas.
+        finish_s: when offline work is done, s.
+        requests: of the run that is shown.
+        runs: all simulations, by replicas.
+        simulation: with these replicas and the spares.
+        why: why it was not simulated.
+    """
+
+    planned_replicas: int
+    holds: bool | None = None
+    replicas: int | None = None
+    requests_per_s: float | None = None
+    finish_s: float | None = None
+    requests: int = 0
+    runs: tuple[SimulatedRun, ...] = ()
+    simulation: Simulation | None = None
+    why: str = ""
+
+    def latency(self, name: str, percentile: float) -> tuple[float | None, float | None, float | None]:
+        """TTFT or TPOT at a percentile, and its confidence interval, in seconds; None where the simulation has none.
+
+        Offline work of which only a part was simulated has no TTFT.
+        """
+        if self.simulation is None or (name == "ttft" and self.finish_s not in (None, self.simulation.duration_s)):
+            return None, None, None
+        times = self.simulation.ttft_s if name == "ttft" else self.simulation.tpot_s
+        at = f"p{percentile * 100:g}"
+        low, high = times.interval(at) or (None, None)
+        return getattr(times, at, None), low, high
+
+    def to_dict(self, percentile: float) -> dict[str, Any]:
+        """Plain data; values at the percentile are under `pP`, with `low` and `high` of its confidence interval."""
+        result = self.simulation
+        times = {}
+        for name in ("ttft", "tpot"):
+            at, low, high = self.latency(name, percentile)
+            mean = None if result is None or (name == "ttft" and at is None) else getattr(result, f"{name}_s").mean
+            times[f"{name}_s"] = {"mean": mean, "pP": at, "low": low, "high": high}
+        share = {} if result is None else result.confidence
+        return {
+            "holds": self.holds, "why": self.why or None, "replicas": self.replicas, "planned_replicas": self.planned_replicas,
+            **times, "percentile": percentile, "confidence": share.get("level"),
+            "within_slo": None if result is None else result.within_slo, "within_slo_interval": share.get("within_slo"),
+            "requests_per_s": self.requests_per_s, "finish_s": self.finish_s,
+            "preemptions": None if result is None else result.requests.preemptions, "requests": self.requests,
+            "runs": [run.to_dict() for run in self.runs],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Power:
     """Upper bounds of power, from the TDP of all devices."""
 
@@ -101,6 +233,8 @@ class Candidate:
         basis: "estimate" or "bound".
         notes: what a reader should know.
         estimate_basis: what estimates rest on: "measured", "transferred", "published", "prior" or "given"; None of bounds.
+        finish_s: of offline batch work, with its cost.
+        simulated: what its simulation shows; None where it was not simulated.
     """
 
     hardware: str
@@ -119,6 +253,8 @@ class Candidate:
     basis: str
     notes: tuple[str, ...] = ()
     estimate_basis: str | None = None
+    finish_s: Finish | None = None
+    simulated: Simulated | None = None
 
     @property
     def devices(self) -> int:
@@ -154,6 +290,26 @@ class Candidate:
     def cost_per_hour(self) -> float | None:
         """Cost per hour, in `cost.currency`; None without a price."""
         return self.cost.per_hour
+
+    @property
+    def cost_total(self) -> float | None:
+        """Cost of offline work until it is done, in `cost.currency`; None without a price, and of other work."""
+        return None if self.finish_s is None else self.finish_s.cost
+
+    @property
+    def cost_total_range(self) -> list[float] | None:
+        """The same at both ends of the price."""
+        finish = self.finish_s
+        return (
+            None
+            if finish is None or finish.cost_low is None or finish.cost_high is None
+            else [finish.cost_low, finish.cost_high]
+        )
+
+    @property
+    def cost_per_million_output_tokens(self) -> float | None:
+        """All of it over the output tokens, per million."""
+        return None if self.finish_s is None else self.finish_s.per_million_output
 
     @property
     def cost_per_million_tokens(self) -> Cost:
@@ -192,6 +348,7 @@ class Candidate:
             "cost_per_hour_range": None if self.cost.low is None else [self.cost.low, self.cost.high],
             "cost_per_hour_scaled": self.cost.scaled_per_hour,
             "cost_per_million_tokens": {"input": self.cost.input, "output": self.cost.output, "total": self.cost.total},
+            **(NO_FINISH if self.finish_s is None else self.finish_s.to_dict()),
             "currency": self.cost.currency,
             "price": self.cost.price,
             "power": {
@@ -204,6 +361,7 @@ class Candidate:
             "headroom": self.headroom,
             "basis": self.basis,
             "estimate_basis": self.estimate_basis,
+            "simulated": None if self.simulated is None else self.simulated.to_dict(self.performance.ttft.percentile),
             "notes": list(self.notes),
         }
 
@@ -224,6 +382,8 @@ class Plan(Displayed):
         considered: number of deployments searched, that fit, that meet the objectives, that are within the limits.
         refused: deployments that hold no request, with the reason.
         assumptions: what was assumed.
+        passed_over: prefill and decode pools that are not cheaper than the best colocated deployment by the margin.
+        simulation: how candidates were simulated; None without.
     """
 
     inputs: dict[str, Any]
@@ -237,6 +397,8 @@ class Plan(Displayed):
     considered: dict[str, int]
     refused: tuple[dict[str, Any], ...]
     assumptions: tuple[Assumption, ...]
+    passed_over: tuple[dict[str, Any], ...] = ()
+    simulation: dict[str, Any] | None = None
 
     @property
     def best(self) -> Candidate | None:
@@ -253,6 +415,8 @@ class Plan(Displayed):
             "rank": self.rank,
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "pareto": list(self.pareto),
+            "passed_over": list(self.passed_over),
+            "simulation": self.simulation,
             "infeasible": self.infeasible,
             "considered": self.considered,
             "refused": list(self.refused),
@@ -295,6 +459,7 @@ def _flat(index: int, one: Candidate, on_front: bool) -> dict[str, Any]:
         "rank": index + 1, "hardware": one.hardware, "devices": one.devices, "replicas": one.replicas, "mode": one.mode,
         "precision": one.precision, **{name: main[name] for name in sizes}, **times,
         "requests_per_s": one.requests_per_s, "output_tokens_per_s": one.output_tokens_per_s,
+        "finish_s": one.finish_s and one.finish_s.mean, "cost_total": one.cost_total,
         "utilisation": one.performance.utilisation, "cost_per_hour": one.cost.per_hour,
         "cost_per_million_tokens": one.cost.total, "cost_per_million_input_tokens": one.cost.input,
         "cost_per_million_output_tokens": one.cost.output, "currency": one.cost.currency, "binds": one.binds,

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph.sharding import check_parallel, communication_groups
+from roofline.predict.drafts import resolve
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.request import PhaseName, ResolvedRequest, Workload, prepare
+from roofline.predict.request import PhaseName, ResolvedRequest, Workload
+from roofline.predict.speculation import Speculation
+from roofline.serving.kv_transfer import cache_bytes, cache_link
+from roofline.serving.planning.batch import size_for_batch
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
@@ -116,6 +120,8 @@ BUDGETS = (2048, 8192, 512)
 """Token budgets per step: the engines' defaults on smaller and larger devices, and a small one for short steps."""
 BATCH_LIMITS = (128, 32)
 """Batch limits that are tried below what memory holds."""
+_OFFLINE_LIMITS = (*BATCH_LIMITS, 8, 1)
+"""Likewise for offline work with an objective for TPOT."""
 MAX_SLOTS = 1024
 """The largest `max_num_seqs` that is planned: the engines' default."""
 _TRANSFER_LENGTHS = 12
@@ -132,6 +138,7 @@ class Option:
         sized: the replica by role.
         after_s: per class, seconds to transfer the cache of each prompt; () if colocated.
         longest: tokens of the longest sequence.
+        fixed: the options that it was made from, as keywords of `analyze`.
     """
 
     hardware: Hardware
@@ -140,6 +147,7 @@ class Option:
     sized: dict[Role, SizedReplica]
     after_s: tuple[Any, ...]
     longest: int
+    fixed: dict[str, Any]
 
     @property
     def devices(self) -> int:
@@ -184,7 +192,7 @@ def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> R
     if most < 1:
         return RejectedLayout(hardware, precision, {}, f"there are none of {hardware.name}")
     try:
-        devices = prepare(query.model, hardware, **query.fixed, input_len=1, phase="decode").deployment.devices
+        devices = resolve(query.model, hardware, **query.fixed, input_len=1, phase="decode")[0].deployment.devices
     except RooflineError as error:
         return RejectedLayout(hardware, precision, {}, str(error), error=error)
     return RejectedLayout(hardware, precision, {}, f"a replica as given takes {devices} devices, and {most} are allowed")
@@ -241,13 +249,19 @@ def _option(
     load, precision = query.load, formats.name
     ranks = int(fixed.get("data_parallel_size") or 1)
     try:
-        request = prepare(formats.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
+        request, speculation = resolve_replica(
+            formats.model, hardware, {**fixed, "batch": ranks, "input_len": 1, "phase": "decode"}
+        )
     except RooflineError as error:
         return RejectedLayout(hardware, precision, layout, str(error), error=error)
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
     wanted = int(fixed.get("max_model_len") or min(load.longest, query.model.max_position_embeddings))
     budgets = [request.memory.max_num_batched_tokens] if fixed.get("max_num_batched_tokens") else list(BUDGETS)
-    held = [(budget, slots) for budget in budgets if (slots := slots_in_memory(_with_settings(request, None, budget), load))]
+    step_tokens = 1 if speculation is None else 1 + speculation.options.tokens
+    held = [
+        (budget, min(slots, budget // step_tokens)) for budget in budgets
+        if (slots := slots_in_memory(_with_settings(request, None, budget), load)) and budget >= step_tokens
+    ]  # fmt: skip
     if not held or longest_held(_with_settings(request, None, held[0][0]), wanted) < wanted:
         return _unfit(request, hardware, precision, layout, load, wanted, fits=bool(held))
     limit = fixed.get("max_num_seqs")
@@ -255,14 +269,18 @@ def _option(
     first, budget = settings[0]
     if not limit and load.concurrency is None:
         settings += [(slots, budget) for slots in BATCH_LIMITS if slots < first]
+    if query.batch is not None and not limit and any(service.tpot for service in load.services):
+        settings += [(slots, budget) for slots in _OFFLINE_LIMITS if slots < first]
     replica = Replica(
         request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)),
-        query.attention_dp_balance,
+        query.attention_dp_balance, speculation,
     )  # fmt: skip
     memory_slots = max(slots for _, slots in held)
     sized: dict[Role, SizedReplica] = {}
     after: tuple[Any, ...] = ()
-    if "colocated" in query.modes:
+    if query.batch is not None:
+        sized["both"] = size_for_batch(replica, load, settings, memory_slots)
+    elif "colocated" in query.modes:
         tried = settings[:1] if load.concurrency is not None else settings
         sized["both"] = size_replica(replica, load, tried, memory_slots)
     link = cache_link(hardware) if "disaggregated" in query.modes and load.concurrency is None else None
@@ -275,7 +293,17 @@ def _option(
         why = "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of a "
         why += "node with its network"
         return RejectedLayout(hardware, precision, layout, why, fits=True)
-    return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
+    return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted, fixed)
+
+
+def resolve_replica(model: Model, hardware: Hardware, options: dict[str, Any]) -> tuple[ResolvedRequest, Speculation | None]:
+    """Return a deployment with its speculative decoding; None where no tokens are drafted.
+
+    Raises:
+        RooflineError: options that are wrong for the model or the hardware.
+    """
+    request, speculation = resolve(model, hardware, **options)
+    return request, speculation if speculation is not None and speculation.options.tokens else None
 
 
 def with_chosen(sized: SizedReplica) -> SizedReplica:
@@ -331,18 +359,6 @@ def longest_held(request: ResolvedRequest, wanted: int) -> int:
     return wanted if most is None else min(wanted, most + 1)
 
 
-def cache_link(hardware: Hardware) -> tuple[str, float] | None:
-    """The link that caches move over between pools, as text, and its bytes/s per device in one direction.
-
-    It is the network of a node, else the link to the host; None if neither is known.
-    """
-    if hardware.node is not None and hardware.node.network is not None:
-        link = hardware.node.network
-        return f"{link.name} between nodes", link.per_direction.value
-    host = (hardware.node.host_link if hardware.node is not None else None) or hardware.accelerator.host_link
-    return None if host is None else (f"{host.name}, the link to the host", host.per_direction.value)
-
-
 def _transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Array, ...]:
     """Seconds to send the cache of each prompt, (K,) per class: the part of the fullest device at `rate` bytes/s."""
     import numpy as np
@@ -351,7 +367,6 @@ def _transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Arra
     for service in load.services:
         lengths = np.unique(service.mix.prompts)
         some = lengths[np.unique(np.linspace(0, len(lengths) - 1, _TRANSFER_LENGTHS).round().astype(int))]
-        size = [max(float(stage.kv_bytes(int(length), allocated=False)) + stage.state_bytes(allocated=False)
-                    for stage in request.memory.stages) for length in some]  # fmt: skip
+        size = [cache_bytes(request, int(length)) for length in some]
         seconds.append(np.interp(service.mix.prompts, some, size) / rate)
     return tuple(seconds)

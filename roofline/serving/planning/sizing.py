@@ -69,7 +69,7 @@ def role_server(
     both = replica.server(load.mix, slots, budget, cv=load.cv, scale=scale, basis=basis)
     if role == "prefill":
         demands = tuple(
-            replace(demand, decode_steps=np.zeros(1), after_s=after)
+            replace(demand, decode_steps=np.zeros(1), decode_tokens=None, rounds_variance=0.0, after_s=after)
             for demand, after in zip(both.demands, after_s or (0.0,) * len(both.demands), strict=True)
         )
         return replace(both, decode_s=both.decode_s[:1], demands=demands)
@@ -134,8 +134,11 @@ def coarsened(server: BatchServer) -> BatchServer:
         array = np.asarray(values)
         return array.reshape(*array.shape[:-1], _COARSE_LENGTHS, -1).mean(axis=-1)
 
-    names = ("prompt_s", "prompt_tokens", "after_s", "decode_steps")
-    demands = tuple(replace(demand, **{name: part(getattr(demand, name)) for name in names}) for demand in server.demands)
+    names = ("prompt_s", "prompt_tokens", "after_s", "decode_steps", "decode_tokens", "rounds_variance")
+    demands = tuple(
+        replace(demand, **{name: part(value) for name in names if (value := getattr(demand, name)) is not None})
+        for demand in server.demands
+    )
     return replace(server, demands=demands)
 
 

@@ -12,6 +12,7 @@ Source: the layout of vLLM's `swap_blocks` (Kwon et al. 2023, arXiv:2309.06180, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -325,16 +326,11 @@ class Preemption:
 
     def host_bytes(self, tokens: int) -> float:
         """Bytes of host memory for a number of evicted tokens: the cache on all devices of a replica."""
-        deployment = self.request.deployment
-        each = deployment.tensor_parallel_size * deployment.context_parallel_size
-        return each * sum(float(stage.bytes(tokens, self.prefix)) for stage in self._every_stage)
+        return sum(_devices_per_stage(self.request) * float(stage.bytes(tokens, self.prefix)) for stage in self._every_stage)
 
     @cached_property
     def _every_stage(self) -> tuple[SequenceCache, ...]:
-        """The cache on a device of each pipeline stage, equal ones repeated."""
-        memory = self.request.memory
-        by_layers = {stage.stage.layers: cache for stage, cache in zip(memory.stages, self.swap.stages, strict=True)}
-        return tuple(by_layers[stage.layers] for stage in stages(memory.model, memory.deployment.pipeline_parallel_size))
+        return _every_stage(self.request, self.swap.stages)
 
     def with_memory(self, memory: MemoryModel) -> Swap:
         """The swap of the deployment with the cache of another memory model."""
@@ -343,6 +339,28 @@ class Preemption:
     def with_block(self, block_size: int) -> Swap:
         """The swap of the deployment with another block size, in tokens."""
         return self.with_memory(replace(self.request.memory, block_size=block_size))
+
+
+def _every_stage(request: ResolvedRequest, caches: Sequence[SequenceCache]) -> tuple[SequenceCache, ...]:
+    """The cache on a device of each pipeline stage, equal ones repeated, from those of the different stages."""
+    memory = request.memory
+    by_layers = {stage.stage.layers: cache for stage, cache in zip(memory.stages, caches, strict=True)}
+    return tuple(by_layers[stage.layers] for stage in stages(memory.model, memory.deployment.pipeline_parallel_size))
+
+
+def _devices_per_stage(request: ResolvedRequest) -> int:
+    return request.deployment.tensor_parallel_size * request.deployment.context_parallel_size
+
+
+def replica_bytes(request: ResolvedRequest, tokens: int) -> float:
+    """Return the bytes of a sequence of `tokens` tokens in whole blocks, over all devices of a replica.
+
+    >>> from roofline.predict.request import prepare
+    >>> replica_bytes(prepare("llama-3.1-8b", "h100-sxm", tensor_parallel_size=2), 16) / 2**20  # 2 x 32 x 16 x 1024 x 2 B
+    2.0
+    """
+    caches = [sequence_cache(stage) for stage in request.memory.stages]
+    return sum(_devices_per_stage(request) * float(cache.bytes(tokens)) for cache in _every_stage(request, caches))
 
 
 def devices(request: ResolvedRequest) -> int:

@@ -18,6 +18,9 @@ Data-parallel ranks step together. Ranks that stay in step (equal lengths, or pr
 the same steps, one on each: t_mixed has as many prompts as ranks, of C clients each. Other ranks wait for the fullest: each
 step has e(f) more, the excess of `ranks.excess_rounds`, of what one rank alone decides of a prompt.
 
+A pipeline of s stages has s microbatches under way, each of C/s sequences: t_decode and t_mixed are of one microbatch through
+all stages, and prompts of one round overlap, as far as they are of other microbatches (`replica.prompts_of_round`, for f).
+
 Source: derived here; the definition of TPOT is vLLM's benchmark's, (E2E - TTFT)/(n - 1); chunked prefill: Agrawal et al. 2024
 (Sarathi-Serve), arXiv:2403.02310, section 4.
 """
@@ -29,6 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.predict.compiled import Compiled, StepTimes, compile
+from roofline.serving.queueing.replica import prompts_of_round
 from roofline.specs.workload import Segment
 
 if TYPE_CHECKING:
@@ -67,6 +71,8 @@ class ClosedLoop:
         output_len: ArrayLike,
         *,
         excess: Callable[[Array], Array] | None = None,
+        tokens_per_step: float = 1.0,
+        variance: float = 0.0,
     ) -> dict[str, Array]:
         """Mean TPOT in the steady state: seconds per output token after the first.
 
@@ -76,6 +82,8 @@ class ClosedLoop:
             output_len: output tokens of each request. The three broadcast.
             excess: prompts that the fullest data-parallel rank has more in a step than the mean rank, of the number of that
                 one; None: ranks are in step.
+            tokens_per_step: mean tokens that a sequence gets per decode step (a round of speculative decoding).
+            variance: squared coefficient of variation of the lengths of prompts; of pipelines.
 
         Returns:
             Arrays of the broadcast shape, in seconds: `bound` (decode steps at the hardware's bound: no prompts of others, no
@@ -94,12 +102,15 @@ class ClosedLoop:
         held = np.vectorize(lambda tokens: request.memory.max_batch(int(tokens)), otypes=[np.float64])
         clients = np.minimum(clients, np.maximum(held(prompt + np.floor(output / 2)), replicas))
         replica = np.maximum(clients / replicas, 1)
+        num_stages = request.deployment.pipeline_parallel_size
+        microbatch = np.maximum(clients / num_stages, np.minimum(clients, replicas))
         further = np.maximum(output - 2, 0)
         contexts = np.floor(prompt[..., None] + further[..., None] * np.linspace(0, 1, POINTS))
-        decoding = Segment(clients[..., None], 1, contexts, decode=True)
+        decoding = Segment(microbatch[..., None], 1, contexts, decode=True)
         decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
-        middle = Segment(clients, 1, contexts[..., POINTS // 2], decode=True)
-        share = (replica - 1) / output
+        middle = Segment(microbatch, 1, contexts[..., POINTS // 2], decode=True)
+        share = (replica - 1) / (output if tokens_per_step == 1 else 1 + (output - 1) / tokens_per_step)
+        share = prompts_of_round(share, num_stages, variance)
         without = self.steps.times((middle,))
 
         def adds(prompts: int) -> list[Array]:
@@ -117,17 +128,23 @@ class ClosedLoop:
                      for more, one, all_of_them in zip(added, alone, each, strict=True)]  # fmt: skip
         shared_bound, kernels, serial, launches = (one + other for one, other in zip(decoded, added, strict=True))
         decode, prefill = decoded.alone, StepTimes(*added).alone
-        parts = {"decode": decode, "prefill": prefill, "engine": request.engine_seconds(replica) - (serial - kernels)}
+        parts = {
+            "decode": decode,
+            "prefill": prefill,
+            "engine": request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels),
+        }
         bound = decoded.bound
         estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
         low, high = request.engine_band
-        return {
+        times = {
             "bound": bound,
             "shared_bound": shared_bound,
-            "running": replica,
             "estimate": estimate,
             "low": np.maximum(estimate * low, bound),
             "high": estimate * high,
             "launches": launches,
             **parts,
         }
+        if tokens_per_step != 1:
+            times = {name: seconds / tokens_per_step for name, seconds in times.items()}
+        return {**times, "running": replica}

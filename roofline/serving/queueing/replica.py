@@ -13,15 +13,19 @@ w_R = a + R b.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from roofline.numeric import Expr
 from roofline.predict.compiled import Compiled
+from roofline.predict.compiled_rounds import CompiledRounds
 from roofline.predict.request import ResolvedRequest
+from roofline.predict.speculation import Speculation
 from roofline.serving.queueing.ranks import excess_rounds, fullest_rank
+from roofline.serving.queueing.rounds import RoundLengths
 from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:
@@ -72,6 +76,9 @@ class Demand:
         decode_steps: output tokens less the first, (K2,).
         after_s: seconds from the end of a prompt to its first token outside any step (a cache transfer), (K,).
         rank_share: part of `prompt_s` that the fullest rank decides, a/w_R; the rest is shared by all ranks.
+        decode_tokens: with speculative decoding: output tokens less the first, (K2,), and `decode_steps` are the mean rounds
+            that give them; None: one token per step.
+        rounds_variance: variance of these rounds, (K2,).
     """
 
     share: float
@@ -81,6 +88,8 @@ class Demand:
     decode_steps: Array
     after_s: Array | float = 0.0
     rank_share: float = 1.0
+    decode_tokens: Array | None = None
+    rounds_variance: Array | float = 0.0
 
     def alone(self, ranks: int) -> float:
         """Seconds of a prompt on one rank over those of one on each: w_1/w_R."""
@@ -113,6 +122,7 @@ class BatchServer:
         scatter: squared coefficient of variation of the lengths of prompts, which are dealt to the ranks in turn; None: ranks
             stay in step, and each has as many prompts in a step as any other.
         hold_steps: steps for which prompts are held at most, until every rank can start one; 0: they are not held.
+        step_tokens: tokens of a sequence in a decode step, of which the budget has to be: more than one verify a draft.
     """
 
     decode_s: Array
@@ -123,6 +133,7 @@ class BatchServer:
     cv: float = 1.0
     scatter: float | None = 0.0
     hold_steps: int = 0
+    step_tokens: int = 1
 
     @property
     def slots(self) -> int:
@@ -144,8 +155,16 @@ class BatchServer:
     @cached_property
     def scv_steps(self) -> float:
         """Squared coefficient of variation of the decode steps per request."""
-        square = sum(demand.share * float((demand.decode_steps**2).mean()) for demand in self.demands)
+        square = sum(demand.share * float((demand.decode_steps**2 + demand.rounds_variance).mean()) for demand in self.demands)
         return square / self.mean_steps**2 - 1 if self.mean_steps else 0.0
+
+    @cached_property
+    def tokens_per_step(self) -> float:
+        """Mean tokens that a sequence gets per decode step."""
+        tokens = sum(
+            d.share * float((d.decode_steps if d.decode_tokens is None else d.decode_tokens).mean()) for d in self.demands
+        )
+        return tokens / self.mean_steps if self.mean_steps else 1.0
 
     @cached_property
     def mean_tokens(self) -> float:
@@ -186,7 +205,7 @@ class BatchServer:
         import numpy as np
 
         counts = np.arange(1, self.slots + 1)
-        left = np.maximum(self.budget - counts, 1)
+        left = np.maximum(self.budget - counts * self.step_tokens, 1)
         prompts = self.mean(demand.prompts(counts.astype(float)) for demand in self.demands) / self.stages
         fullest: Any = 1.0
         if self.ranks > 1 and self.scatter is not None and self.mean_steps:
@@ -251,12 +270,14 @@ class Replica:
         slots: the largest number of slots (`max_num_seqs`) per data-parallel rank.
         budgets: token budgets per step.
         balanced: prompts are held until every data-parallel rank can start one.
+        speculation: the model with its draft: decode steps are rounds; None: no tokens are drafted.
     """
 
     request: ResolvedRequest
     slots: int
     budgets: tuple[int, ...]
     balanced: bool = False
+    speculation: Speculation | None = None
     _decode: dict[tuple[Any, ...], tuple[Array, dict[str, Array], Array, dict[str, Array]]] = field(
         default_factory=dict, repr=False
     )
@@ -266,6 +287,13 @@ class Replica:
     def basis(self) -> str:
         """Basis of times: "estimate" if kernels of this hardware were measured, else "bound"."""
         return ESTIMATE if self.request.estimator.applies else BOUND
+
+    @property
+    def steps(self) -> Compiled:
+        """The deployment's steps, or rounds."""
+        if self.speculation is None:
+            return Compiled(self.request, "decode")
+        return CompiledRounds(self.request, "decode", self.speculation)
 
     @property
     def ranks(self) -> int:
@@ -310,10 +338,15 @@ class Replica:
             )
             for part, added in zip(mix, prompts, strict=True)
         )
+        step_tokens = 1
+        if self.speculation is not None:
+            options = self.speculation.options
+            lengths, step_tokens = RoundLengths(options.tokens, options.acceptance), 1 + options.tokens
+            demands = tuple(_in_rounds(demand, lengths) for demand in demands)
         # the microbatch of each stage is a part of what runs, with its own token budget
         return BatchServer(
             decode, demands, budget * self.microbatches, self.ranks, self.microbatches, cv,
-            scatter=scatter(mix), hold_steps=HOLD_STEPS if self.balanced else 0,
+            scatter=scatter(mix), hold_steps=HOLD_STEPS if self.balanced else 0, step_tokens=step_tokens,
         )  # fmt: skip
 
     def _decoding(self, mix: Sequence[Mix]) -> tuple[Array, dict[str, Array], Array, dict[str, Array]]:
@@ -394,7 +427,46 @@ class Replica:
         return by_budget
 
     def _seconds(self, step: tuple[Segment, ...], batch: Array) -> dict[str, Array]:
-        return step_seconds(Compiled(self.request, "decode"), step, batch)
+        return step_seconds(self.steps, step, batch)
+
+
+def _in_rounds(demand: Demand, lengths: RoundLengths) -> Demand:
+    """The demand of requests that get their tokens in rounds."""
+    mean, variance = lengths.rounds(demand.decode_steps)
+    return replace(demand, decode_steps=mean, decode_tokens=demand.decode_steps, rounds_variance=variance)
+
+
+def prompts_of_round(mean: Array, stages: int, variance: float = 0.0) -> Array:
+    """Prompts that a round of a pipeline is longer by, each at its seconds through all stages.
+
+    A round has k prompts, Poisson distributed, each with another microbatch of the s that are under way. It takes as long as
+    the slowest microbatch through all stages, or a stage for all of them (`predict/timing.py`): max(M_k, k/s) prompts, with M_k
+    the longest of k (of s, if k > s). So with probabilities P(k)
+
+        mean/s + sum of max(M_k - k/s, 0) P(k) over k > 0
+
+    which is the mean for one stage, mean/s where every microbatch has prompts, and the mean where few rounds have one.
+
+    Args:
+        mean: prompts in a round.
+        stages: pipeline stages, s.
+        variance: squared coefficient of variation of the lengths of prompts.
+
+    >>> import numpy as np
+    >>> prompts_of_round(np.array([2.0]), 1).tolist(), prompts_of_round(np.array([0.001, 100.0]), 4).round(6).tolist()
+    ([2.0], [0.001, 25.0])
+    """
+    import numpy as np
+
+    mean = np.asarray(mean, dtype=np.float64)
+    if stages == 1:
+        return mean
+    total, weight = mean / stages, np.exp(-mean)
+    longest = fullest_rank(np.arange(stages + 1), stages, variance)
+    for k in range(1, math.ceil(float(longest[-1]) * stages)):
+        weight = weight * mean / k
+        total = total + max(float(longest[min(k, stages)]) - k / stages, 0.0) * weight
+    return total
 
 
 def fullest_share(each: float, one: float, ranks: int) -> float:

@@ -369,7 +369,7 @@ def _ttft(
 
     rate, rho = work.rate, work.rho
     utilization = 1 - occupied.probabilities[:, 0] * (1 - rho)
-    left = np.maximum(server.budget - occupied.running, 1.0)
+    left = np.maximum(server.budget - occupied.running * server.step_tokens, 1.0)
     cap = np.maximum(left * work.first / server.mean_tokens, 1e-12)
     # 1: steps are full, and prompts that arrive later are computed in later ones
     full = np.minimum(1.0, rho * cycle.square / cycle.mean / cap)
@@ -450,7 +450,12 @@ def _tpot(
         mean = base[:, None] + more / steps
         variance = wander * _variance_of_mean(steps / max(server.mean_steps, 1e-9))
         variance = variance + _variance_of_cycles(cycle.from_prompts, work.rho, steps)
-        low, high = np.minimum(shortest, mean * (1 - 1e-9)), np.maximum(longest, mean * (1 + 1e-9))
+        least = shortest
+        if demand.decode_tokens is not None:  # rounds per token, which differ from request to request
+            tokens = np.maximum(demand.decode_tokens, 1.0)
+            variance = (variance * steps**2 + mean**2 * demand.rounds_variance) / tokens**2
+            mean, least = mean * steps / tokens, shortest / server.step_tokens
+        low, high = np.minimum(least, mean * (1 - 1e-9)), np.maximum(longest, mean * (1 + 1e-9))
         by_class.append(tails.Bounded(mean, variance, low, high))
     return tuple(by_class)
 

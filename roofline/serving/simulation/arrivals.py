@@ -7,6 +7,7 @@ entry-point group `roofline.arrivals`, each an `ArrivalProcess`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from roofline.errors import InputError, UnknownNameError
 from roofline.registry import Registry
 from roofline.serving.traffic.lengths import parse_range
+from roofline.serving.traffic.profile import Profile
 from roofline.serving.traffic.scalars import parse_burstiness, parse_peak_factor, parse_rate, parse_seconds
 from roofline.units import parse_count
 
@@ -45,6 +47,10 @@ class Arrivals(ABC):
     def count(self) -> int | None:
         """Number of requests that arrive; None: as many as the run allows."""
         return None
+
+    def expected(self, until: float) -> float:
+        """Return how many requests arrive up to a time in seconds, on average; infinity if all arrive at once."""
+        return math.inf if self.rate is None else self.rate * until
 
     def at_rate(self, rate: float) -> Arrivals:
         """Return the same process at another mean rate in requests/s.
@@ -139,6 +145,50 @@ class Bursty(RatedArrivals):
             times = elapsed + (within - in_bursts) + paused[burst]
             yield times
             in_bursts, elapsed = float(within[-1]), float(times[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Modulated(Arrivals):
+    """A process whose rate follows a profile that repeats every `day` seconds, with the mean rate of the process.
+
+    The clock of the process runs as fast as the load is high: of a Poisson process this is the one with that rate, piecewise
+    constant (Cinlar 1975, Introduction to Stochastic Processes, section 4.7).
+    """
+
+    process: RatedArrivals
+    profile: Profile
+    day: float
+
+    @property
+    def rate(self) -> float:
+        """Mean rate in requests/s over a day."""
+        return self.process.rate
+
+    def at_rate(self, rate: float) -> Modulated:
+        """Return the same process at another mean rate in requests/s."""
+        return replace(self, process=self.process.at_rate(rate))
+
+    def expected(self, until: float) -> float:
+        """Return how many requests arrive up to a time in seconds, on average."""
+        factors = self.profile.factors
+        days, seconds = divmod(until, self.day)
+        parts = seconds * len(factors) / self.day
+        whole = int(parts)
+        since = math.fsum(factors[:whole]) + (factors[whole] * (parts - whole) if whole < len(factors) else 0.0)
+        return self.rate * self.day * (days + since / len(factors))
+
+    def times(self, rng: np.random.Generator) -> Iterator[Array]:
+        """Yield arrival times in seconds, ascending: shape (CHUNK,), without end."""
+        import numpy as np
+
+        factors = np.array(self.profile.factors)
+        part = self.day / len(factors)
+        load = np.concatenate([[0.0], np.cumsum(factors * part)])  # of a day of the process, up to the begin of each part
+        load[-1] = self.day  # their mean is 1
+        for times in self.process.times(rng):
+            days, within = np.divmod(times, self.day)
+            place = np.minimum(np.searchsorted(load, within, side="right") - 1, np.flatnonzero(factors)[-1])
+            yield days * self.day + place * part + (within - load[place]) / factors[place]
 
 
 @dataclass(frozen=True, slots=True)

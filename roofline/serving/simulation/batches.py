@@ -23,21 +23,31 @@ GROUP = 5
 _MAX_GROUPS = 1 << 16
 
 
-OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens")
+OF_CLASS = ("completed", "good", "within_ttft", "within_tpot", "ttft", "e2e", "output_tokens", "failed", "shed")
 """Sums over the requests of a class."""
 
 
 class Batch:
-    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; and
-    `OF_CLASS` by the number of their class."""
+    """Sums over some requests: their latencies in seconds, how many completed, how many of those met the SLO, their tokens; how
+    many failed with their replica, or were shed; and `OF_CLASS` by the number of their class."""
 
-    __slots__ = ("cached_tokens", "classes", "completed", "good", "output_tokens", "preempted", "prompt_tokens", "times")
+    __slots__ = (
+        "cached_tokens", "classes", "completed", "failed", "good", "loaded_tokens", "output_tokens", "preempted",
+        "prompt_tokens", "shed", "times",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.times = {name: Histogram() for name in TIMES}
-        self.completed = self.good = self.preempted = 0
+        self.completed = self.failed = self.good = self.preempted = self.shed = 0
         self.output_tokens = self.prompt_tokens = self.cached_tokens = 0.0
         self.classes: dict[int, list[float]] = {}
+        self.loaded_tokens: dict[int, float] = {}
+        """Of `cached_tokens` those that were loaded from each KV cache tier, by its place."""
+
+    @property
+    def ended(self) -> int:
+        """Requests that completed, failed or were shed: all that can miss the SLO."""
+        return self.completed + self.failed + self.shed
 
     def add_class(self, index: int, sums: Sequence[float]) -> None:
         """Add `OF_CLASS` of some requests of a class."""
@@ -49,13 +59,17 @@ class Batch:
         for name, times in self.times.items():
             times.merge(other.times[name])
         self.completed += other.completed
+        self.failed += other.failed
         self.good += other.good
         self.preempted += other.preempted
+        self.shed += other.shed
         self.output_tokens += other.output_tokens
         self.prompt_tokens += other.prompt_tokens
         self.cached_tokens += other.cached_tokens
         for index, sums in other.classes.items():
             self.add_class(index, sums)
+        for tier, tokens in other.loaded_tokens.items():
+            self.loaded_tokens[tier] = self.loaded_tokens.get(tier, 0.0) + tokens
 
 
 def merged(batches: Sequence[Batch]) -> Batch:

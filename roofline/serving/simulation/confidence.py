@@ -156,13 +156,14 @@ def _quantile(whole: Histogram, parts: Sequence[Histogram], share: float, repeat
 
 def _share(batches: Sequence[Batch], repeated: bool) -> Interval:
     """The interval of the share of the requests within the SLO."""
-    good, completed = sum(one.good for one in batches), sum(one.completed for one in batches)
-    if good in (0, completed):
+    numbers = [one.ended for one in batches]
+    good, number = sum(one.good for one in batches), sum(numbers)
+    if good in (0, number):
         return Interval(why="all requests are the same")
-    error = ratio_error([one.good for one in batches], [one.completed for one in batches], repeated=repeated, skewed=False)
+    error = ratio_error([one.good for one in batches], numbers, repeated=repeated, skewed=False)
     if error is None:
         return Interval(why=_CORRELATED_WHY)
-    share = good / completed
+    share = good / number
     return Interval(max(share - error.below, 0.0), min(share + error.above, 1.0))
 
 

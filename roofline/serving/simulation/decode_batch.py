@@ -2,7 +2,7 @@
 
 Decode steps are counted. A request decodes in every one of them, so the step that ends it is known when it begins. What n
 sequences have cached grows by n per step, so that with t = a + b c seconds per step at c cached tokens, k steps take
-k (a + b c) + b n k (k - 1)/2.
+k (a + b c) + b n k (k - 1)/2. With speculative decoding c grows by what a round gives (`speculation.py`).
 """
 
 from __future__ import annotations
@@ -54,12 +54,17 @@ def steps_until(time: float, start: float, seconds: float, slope: float, num_ste
 class DecodeBatch:
     """Requests that decode."""
 
-    __slots__ = ("ends", "last_token_time", "num_cached_tokens", "num_sequences", "num_stalled", "num_steps", "stalled")
+    __slots__ = (
+        "ends", "last_token_time", "num_cached_tokens", "num_sequences", "num_stalled", "num_steps", "stalled",
+        "tokens_per_step",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.num_sequences = 0
-        self.num_cached_tokens = 0
+        self.num_cached_tokens: float = 0
         """Of all sequences together."""
+        self.tokens_per_step: float = 0
+        """Tokens that all sequences together get per decode step: one each, with speculative decoding more."""
         self.num_steps = 0
         """Decode steps so far."""
         self.last_token_time = -inf
@@ -78,6 +83,7 @@ class DecodeBatch:
         heappush(self.ends, (final_step, request.index, request))
         self.num_sequences += 1
         self.num_cached_tokens += num_cached_tokens
+        self.tokens_per_step += 1
 
     def remove(self, request: Request) -> int:
         """Take a request out before its end; returns its cached tokens."""
@@ -85,7 +91,16 @@ class DecodeBatch:
         request.final_step = -1
         self.num_sequences -= 1
         self.num_cached_tokens -= num_cached_tokens
+        self.tokens_per_step -= 1
         return num_cached_tokens
+
+    def cached_tokens(self, request: Request) -> float:
+        """Return the cached tokens of a request that decodes."""
+        return request.cache_offset + self.num_steps
+
+    def num_output_tokens(self, request: Request) -> int:
+        """Return the output tokens that a request that decodes has so far."""
+        return request.max_tokens - (request.final_step - self.num_steps)
 
     def steps_until_end(self) -> int:
         """Return the number of decode steps up to the first that ends a request. The batch must not be empty."""
@@ -96,19 +111,23 @@ class DecodeBatch:
             top = ends[0]
         return top[0] - self.num_steps
 
-    def pop_ended(self) -> list[tuple[Request, int]]:
-        """Take out the requests whose final step is done; returns each with its cached tokens."""
+    def pop_ended(self) -> list[Request]:
+        """Take out the requests whose final step is done, and return them."""
         ends, num_steps = self.ends, self.num_steps
         ended = []
         while ends and ends[0][0] <= num_steps:
             final_step, _, request = heappop(ends)
             if request.final_step == final_step:
-                request.final_step = -1  # a request that was swapped may be in the heap twice
-                num_cached_tokens = request.cache_offset + num_steps
-                self.num_sequences -= 1
-                self.num_cached_tokens -= num_cached_tokens
-                ended.append((request, num_cached_tokens))
+                self._end(request)
+                ended.append(request)
         return ended
+
+    def _end(self, request: Request) -> None:
+        """Take out a request whose final step is done."""
+        request.final_step = -1  # a request that was swapped may be in the heap twice
+        self.num_sequences -= 1
+        self.num_cached_tokens -= request.cache_offset + self.num_steps
+        self.tokens_per_step -= 1
 
     # Sequences that wait for their next token while steps without decodes, or copies, go on
 

@@ -7,6 +7,7 @@ search is over one curve; the rates of the seeds differ by chance, and give the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ _STEPS = 14  # doublings, or halvings, from the first rate
 _NEAR = 1.1  # ratio by which the rate of another seed is bracketed
 _DIGITS = 4  # of a rate that is tried, so that it can be given again
 _OBJECTIVES = ("ttft", "tpot")
+_SEARCHES = itertools.count()  # names of tables; the `id` of an object is used again when it has gone
 
 Simulate = Callable[..., Simulation]
 
@@ -98,7 +100,11 @@ def find_rate(simulate: Simulate, given: dict[str, Any]) -> Simulation:
     search = _Search(simulate, model, hardware, options, percentile, count, 0 if seed is None else parse_count(seed, "--seed"))
     if str(options.get("workload") or "").partition(":")[0] in ("closed", "at-once"):
         raise InputError("--find-rate: clients, and requests that come all at once, have no rate")
-    with shared_tables(f"find-rate {id(search)}"):
+    if options.get("autoscale") is not None:
+        raise InputError(
+            "--find-rate: a fleet that scales has no rate of its own, it has as many replicas as it may: give --replicas"
+        )
+    with shared_tables(f"find-rate {next(_SEARCHES)}"):
         return search.run(None if first is None else _rate(first))
 
 
@@ -220,7 +226,7 @@ class _Search:
         within: dict[str, float] = {}
         holds = not result.saturated
         for one, described in zip(result.classes, result.workload["classes"], strict=True):
-            if not one["completed"] or one["within_slo"] is None:
+            if one["within_slo"] is None:
                 continue
             wanted = self.percentile or float(described["percentile"])
             self.limits[one["name"]] = wanted
@@ -243,6 +249,8 @@ class _Search:
         from roofline.predict.compiled import compile
 
         one, server = probe.workload["classes"][0], probe.server
+        if probe.pools:  # as if all replicas decoded, which the search halves as often as it takes
+            server = {**server, "replicas": max(pool["replicas"] for pool in probe.pools)}
         prompt, output = float(one["mean_input"]), float(one["mean_output"])
         alone = (probe.ttft_s.mean or 0.0) + (output - 1) * (probe.tpot_s.mean or 0.0)
         guess = float(server["replicas"]) / max(alone, 1e-9)  # one request at a time

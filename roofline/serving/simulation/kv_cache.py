@@ -8,10 +8,32 @@ one at the same step again, so it is enough to count how many need a block at st
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
+from roofline.serving.queueing.rounds import RoundLengths
 from roofline.serving.simulation.prefix_cache import PrefixCache
 from roofline.serving.simulation.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculativeRounds:
+    """Rounds of speculative decoding, as a replica runs them.
+
+    Args:
+        lengths: tokens that a sequence gets per round.
+        num_lookahead_tokens: further tokens that a sequence has slots for in a round, which the draft writes.
+        seed: of the draws.
+    """
+
+    lengths: RoundLengths
+    num_lookahead_tokens: int = 0
+    seed: tuple[int, ...] = (0,)
+
+    @property
+    def num_step_tokens(self) -> int:
+        """Tokens of a sequence that a round verifies: its next one and the drafted ones."""
+        return 1 + self.lengths.num_speculative_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +49,7 @@ class EngineConfig:
         enable_prefix_caching: a request finds the blocks of its prefix that are cached, and a preempted one its own.
         uncached_first: with prefix caching, free blocks without content are taken before cached ones.
         num_microbatches: microbatches of a step, one per pipeline stage, which have equal parts of the new tokens.
+        speculation: how tokens are drafted; None: each decode step gives a sequence one token.
     """
 
     num_gpu_blocks: int
@@ -37,6 +60,7 @@ class EngineConfig:
     enable_prefix_caching: bool = False
     num_microbatches: int = 1
     uncached_first: bool = False
+    speculation: SpeculativeRounds | None = None
 
     @property
     def caches_prefixes(self) -> bool:
@@ -54,8 +78,9 @@ class KVCacheManager:
     """
 
     __slots__ = (
-        "_pending", "_retained", "block_size", "growth", "num_fixed_blocks", "num_free_blocks", "num_gpu_blocks",
-        "num_pending_blocks", "num_retained_blocks", "preallocates", "prefixes", "watermark_blocks",
+        "_pending", "_retained", "block_size", "growth", "max_tokens_per_step", "num_fixed_blocks", "num_free_blocks",
+        "num_gpu_blocks", "num_pending_blocks", "num_retained_blocks", "num_slots", "period", "preallocates", "prefixes",
+        "watermark_blocks",
     )  # fmt: skip
 
     def __init__(self, config: EngineConfig, watermark: float = 0.0, *, preallocates: bool = False) -> None:
@@ -67,8 +92,12 @@ class KVCacheManager:
             self.prefixes = PrefixCache(config.num_gpu_blocks, config.block_size, uncached_first=config.uncached_first)
         self.watermark_blocks = math.ceil(watermark * config.num_gpu_blocks)
         self.preallocates = preallocates
-        self.growth = [0] * config.block_size
-        """Sequences that need another block at steps of each residue modulo the block size."""
+        self.period = config.block_size
+        """Decode steps after which the same sequences need a block again."""
+        self.growth: list[int] | Counter[int] = [0] * self.period
+        """Blocks that sequences need at steps of each residue modulo the period."""
+        self.max_tokens_per_step = self.num_slots = 1
+        """Tokens that a sequence gets per decode step, at most; slots beyond its cached tokens that it has in one."""
         self.num_pending_blocks = 0
         """Of requests that ended with the last step: under asynchronous scheduling they are free one step later."""
         self.num_retained_blocks = 0
@@ -103,12 +132,12 @@ class KVCacheManager:
         request.num_computed_tokens = max(num_cached * self.block_size, request.num_prefix_tokens)
         return num_used
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache."""
+    def cached_tokens(self, request: Request, num_taken: int = 0) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache, once `num_taken` more blocks are taken."""
         prefixes = self.prefixes
         if prefixes is None or request.content is None:
             return request.num_prefix_tokens
-        prefixes.settle(self.num_free_blocks)
+        prefixes.settle(self.num_free_blocks - num_taken)
         num_cached, _ = prefixes.match(request.content, (request.num_prompt_tokens - 1) // self.block_size)
         return max(num_cached * self.block_size, request.num_prefix_tokens)
 
@@ -135,6 +164,12 @@ class KVCacheManager:
         """Let others find the full blocks of a request's first `num_tokens` tokens, which the step that is formed computes."""
         if request.content is not None and self.prefixes is not None:
             request.node = self.prefixes.extend(request.content, request.node, num_tokens // self.block_size)
+
+    def register_received(self, request: Request, num_tokens: int) -> None:
+        """Let others find the full blocks of a request's first `num_tokens` tokens, which have arrived from elsewhere."""
+        if self.prefixes is not None:
+            self.prefixes.settle(self.num_free_blocks)
+            self.register(request, num_tokens)
 
     def free(self, request: Request, num_blocks: int, num_tokens: int, *, ended: bool = False) -> None:
         """Free the blocks of a request that leaves with `num_tokens` tokens cached; with prefix caching they can be found again
@@ -185,6 +220,29 @@ class KVCacheManager:
 
     # Growth of the sequences that decode
 
+    def final_blocks(self, request: Request) -> int:
+        """Return the number of blocks of a request in its last step, if nothing is preempted."""
+        more = self.num_slots - 1 if request.max_tokens > 1 else 0
+        return self.blocks_of(request.max_cached_tokens + more)
+
+    def start_growth(self, request: Request, *, resumed: bool = False) -> None:
+        """Note that a request decodes from the next step on; `resumed`: it has the blocks of that step."""
+        self.growth[-request.cache_offset % self.block_size] += 1
+
+    def stop_growth(self, request: Request, num_steps: int, *, allocated: bool) -> int:
+        """Note that a request has ended, or is preempted, after `num_steps` decode steps of the replica; `allocated`: the next
+        step's blocks are allocated.
+
+        Returns:
+            How many blocks it has.
+        """
+        self.growth[-request.cache_offset % self.block_size] -= 1
+        return self.blocks_held(request, num_steps, allocated=allocated)
+
+    def blocks_held(self, request: Request, num_steps: int, *, allocated: bool) -> int:
+        """Return the number of blocks of a request that decodes; same arguments."""
+        return self.blocks_of(request.cache_offset + num_steps + (1 if allocated else 0))
+
     def blocks_needed(self, step: int, num_steps: int, num_sequences: int) -> int:
         """Return the number of blocks that `num_steps` decode steps of `num_sequences` take, from decode step `step` on.
 
@@ -196,6 +254,7 @@ class KVCacheManager:
         if self.preallocates:
             return 0
         growth, size = self.growth, self.block_size
+        assert isinstance(growth, list)  # noqa: S101 - narrows the type
         rounds, rest = divmod(num_steps, size)
         needed = rounds * num_sequences
         if rest:

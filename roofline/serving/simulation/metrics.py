@@ -13,22 +13,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from roofline.serving.simulation.batches import Batch, Batches, Groups, merged
+from roofline.serving.simulation.batches import OF_CLASS, Batch, Batches, Groups, merged
 from roofline.serving.simulation.histogram import Histogram
-from roofline.serving.simulation.step_log import CHUNK, END, GAP, RECOMPUTED, RUN, StepLog
+from roofline.serving.simulation.step_log import CHUNK, END, GAP, LOAD, RECOMPUTED, RUN, SHED, StepLog
 from roofline.serving.simulation.step_tables import StepTables, knots
+from roofline.serving.simulation.step_time import RESOURCES
 from roofline.specs.workload import Segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from roofline.serving.simulation.fleet import FleetRecord
 
     Array = NDArray[Any]
 
 COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
 """What preemptions cost."""
 LEVELS = ("running", "waiting", "blocks")
-COUNTS = ("arrived", "ended", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
+FLEET_LEVELS = ("replicas", "serving")
+"""Replicas that are held, and of those the ones that serve: where their number changes."""
+COUNTS = ("arrived", "ended", "shed", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
 """Prompt tokens include those that are computed again; swapped tokens count when they move out."""
+STARVED_BY = 100
+"""Later requests that are admitted before one that a scheduler starves, at least."""
 INTERVALS = 512
 _FIRST_WIDTH = 1 / 64  # seconds
 _STEP_RATIO = 1e-3
@@ -126,7 +133,8 @@ class TimeSeries:
         """Return plain data, interval by interval up to a time in seconds: means of levels, and counts per second."""
         num = min(int(until / self.width) + 1, INTERVALS)
         values = {name: (sums[:num] / self.width).tolist() for name, sums in self.sums.items()}
-        return {"interval_s": self.width, **{name if name in LEVELS else f"{name}_per_s": of for name, of in values.items()}}
+        levels = (*LEVELS, *FLEET_LEVELS)
+        return {"interval_s": self.width, **{name if name in levels else f"{name}_per_s": of for name, of in values.items()}}
 
 
 class Metrics:
@@ -158,6 +166,11 @@ class Metrics:
         moved to the host, seconds in which steps waited for copies."""
         self.last = 0.0
         """When the last request ended."""
+        self.longest_wait: dict[str, Any] | None = None
+        """Of the request with the longest time to first token: `request`, `class` (its number), `seconds`, and how many that
+        came later were `admitted_before` it, at least."""
+        self.longest_passed: dict[str, Any] | None = None
+        """The same of those before which at least `STARVED_BY` later ones were admitted."""
         self.block_seconds = 0.0
 
     # What counts
@@ -194,8 +207,8 @@ class Metrics:
 
     # The log
 
-    def read(self, log: StepLog) -> None:
-        """Add the rows of a log to the sums, and empty it."""
+    def read(self, log: StepLog, pool: PoolSums | None = None) -> None:
+        """Add the rows of a log to the sums, and empty it; those of a pool to its own sums too."""
         import numpy as np
 
         def table(row: list[float], width: int) -> Array:
@@ -203,14 +216,29 @@ class Metrics:
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
         gaps, swapped, chunks = table(log.gaps, len(GAP)), table(log.swapped, 2), table(log.chunks, len(CHUNK))
-        recomputed = table(log.recomputed, len(RECOMPUTED))
+        recomputed, failed, loads, shed = (
+            table(log.recomputed, len(RECOMPUTED)),
+            table(log.failed, 2),
+            table(log.loads, len(LOAD)),
+            table(log.sheds, len(SHED)),
+        )
         dropped, gap_ends = (np.array(row, dtype=np.float64) for row in (log.dropped, log.gap_ends))
         log.clear()
         self._counted = None
         self._add_ended(dict(zip(END, ended.T, strict=True)))
-        self._add_runs(dict(zip(RUN, runs.T, strict=True)))
+        if len(failed):
+            self._add_failed(*failed.T)
+        if len(shed):
+            self._add_shed(dict(zip(SHED, shed.T, strict=True)))
+        self._add_runs(dict(zip(RUN, runs.T, strict=True)), gives_tokens=pool is None or pool.gives_tokens)
+        if pool is not None:
+            pool.add(runs, chunks)
         for batch, rows in self.batches.of_times(gap_ends):
             batch.times["itl"].add(gaps[rows, 0], gaps[rows, 1])
+        for batch, rows in self.batches.of_requests(loads[:, 0]) if len(loads) else ():
+            for tier in np.unique(loads[rows, 1]).astype(np.int64).tolist():
+                tokens = float(loads[rows, 2][loads[rows, 1] == tier].sum())
+                batch.loaded_tokens[tier] = batch.loaded_tokens.get(tier, 0.0) + tokens
         self.series.count("preemptions", np.concatenate([dropped, swapped[:, 0]]))
         self.series.count("swapped_tokens", swapped[:, 0], swapped[:, 1])
         self.swapped_tokens += float(swapped[:, 1].sum())
@@ -241,6 +269,9 @@ class Metrics:
             within["ttft"] &= others | (ttft <= max_ttft)
             within["tpot"] &= others | (tpot <= max_tpot) | (output == 1)
         good = within["ttft"] & within["tpot"]
+        self.longest_wait = _longest(ended, ttft, self.longest_wait)
+        if (passed := ended["passed"] >= STARVED_BY).any():
+            self.longest_passed = _longest({name: of[passed] for name, of in ended.items()}, ttft[passed], self.longest_passed)
         self.groups["ttft"].add(ended["index"], ttft)
         self.groups["e2e"].add(ended["index"], e2e)
         for batch, rows in self.batches.of_requests(ended["index"]):
@@ -258,9 +289,27 @@ class Metrics:
             for index in np.unique(which).astype(np.int64).tolist():
                 of = rows[which == index]
                 sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
-                batch.add_class(index, [float(len(of)), *map(float, sums)])
+                batch.add_class(index, [float(len(of)), *map(float, sums), 0.0, 0.0])
 
-    def _add_runs(self, runs: dict[str, Array]) -> None:
+    def _add_failed(self, indices: Array, classes: Array) -> None:
+        import numpy as np
+
+        for batch, rows in self.batches.of_requests(indices):
+            batch.failed += len(rows)
+            for index, number in zip(*np.unique(classes[rows], return_counts=True), strict=True):
+                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 2), float(number), 0.0])
+
+    def _add_shed(self, shed: dict[str, Array]) -> None:
+        import numpy as np
+
+        self.series.count("arrived", shed["arrived"])
+        self.series.count("shed", shed["shed"])
+        for batch, rows in self.batches.of_requests(shed["index"]):
+            batch.shed += len(rows)
+            for index, num in zip(*np.unique(shed["class"][rows], return_counts=True), strict=True):
+                batch.add_class(int(index), [*[0.0] * (len(OF_CLASS) - 1), float(num)])
+
+    def _add_runs(self, runs: dict[str, Array], *, gives_tokens: bool = True) -> None:
         import numpy as np
 
         begins, ends, steps = runs["begins"], runs["ends"], runs["steps"]
@@ -272,24 +321,81 @@ class Metrics:
             self.series.level(name, begins, ends, runs[name])
         self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])
         self.swap_s += float(runs["lead"].sum())
-        self.series.count_evenly("output_tokens", begins, ends, sequences * steps + runs["prompts"])
+        prompts_ended = runs["prompts"] if gives_tokens else 0.0
+        self.series.count_evenly("output_tokens", begins, ends, runs["tokens"] * steps + prompts_ended)
         prompts = runs["prompt_tokens"] > 0
         self.series.count_evenly("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
         decode = np.flatnonzero(sequences > 0)
         for batch, positions in self.batches.of_times(begins[decode]):
             _add_gaps(batch.times["itl"], {name: runs[name][decode[positions]] for name in _OF_GAPS})
 
+    def add_fleet(self, record: FleetRecord) -> None:
+        """Add the replicas of a fleet, and the waits of requests at the router, to the series."""
+        import numpy as np
+
+        for name, spans in (("replicas", record.held), ("serving", record.served), ("waiting", record.queued)):
+            begins, ends = np.array(spans, dtype=np.float64).reshape(-1, 2).T
+            self.series.sums.setdefault(name, np.zeros(INTERVALS))
+            self.series.level(name, begins, ends, np.ones(len(ends)))
+
     def saturated(self, first: float, last: float) -> bool:
         """Return whether requests that arrived between two times, in seconds, came faster than they were served.
 
-        In the second half of that time more must have arrived than have ended, by 2 % of those that arrived, and by more than
-        chance brings (three times the root of their number); and there must be requests that wait.
+        In the second half of that time more must have arrived than have ended or were shed, by 2 % of those that arrived, and
+        by more than chance brings (three times the root of their number); and there must be requests that wait.
         """
         width, sums = self.series.width, self.series.sums
         middle, end = int((first + last) / 2 / width), int(last / width) + 1
-        arrived, ended = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended"))
+        arrived, ended, shed = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended", "shed"))
+        ended += shed
         waiting = self.series.mean("waiting", last - (last - first) / 20, last)
         return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1
+
+
+def _longest(ended: dict[str, Array], ttft: Array, before: dict[str, Any] | None) -> dict[str, Any]:
+    """The longest time to first token of requests that have ended, or of those before."""
+    place = int(ttft.argmax())
+    if before is not None and before["seconds"] >= ttft[place]:
+        return before
+    return {
+        "request": int(ended["index"][place]), "class": int(ended["class"][place]), "seconds": float(ttft[place]),
+        "admitted_before": int(ended["passed"][place]),
+    }  # fmt: skip
+
+
+class PoolSums:
+    """Sums over the steps of one pool of replicas.
+
+    Args:
+        utilization: computes busy seconds from its log.
+        gives_tokens: whether the token after a prompt is one that the client gets.
+    """
+
+    __slots__ = (
+        "block_seconds",
+        "gives_tokens",
+        "running_s",
+        "step_s",
+        "utilization",
+        "utilized_s",
+        "waiting_s",
+    )
+
+    def __init__(self, utilization: Utilization, *, gives_tokens: bool = True) -> None:
+        self.utilization, self.gives_tokens = utilization, gives_tokens
+        self.utilized_s = dict.fromkeys(("matrix", "memory"), 0.0)
+        self.block_seconds = self.step_s = self.running_s = self.waiting_s = 0.0
+        """Blocks taken, time in steps, requests that run and that wait, integrated over the steps."""
+
+    def add(self, runs: Array, chunks: Array) -> None:
+        """Add rows with the columns `RUN` and `CHUNK`."""
+        took = runs[:, _COLUMN["ends"]] - runs[:, _COLUMN["begins"]]
+        self.step_s += float(took.sum())
+        self.block_seconds += float(took @ runs[:, _COLUMN["blocks"]])
+        self.running_s += float(took @ runs[:, _COLUMN["running"]])
+        self.waiting_s += float(took @ runs[:, _COLUMN["waiting"]])
+        for name, seconds in self.utilization.seconds(runs, chunks).items():
+            self.utilized_s[name] += seconds
 
 
 _OF_GAPS = ("lead", "more", "seconds", "sequences", "stalled", "steps")
@@ -312,7 +418,6 @@ def _add_gaps(times: Histogram, runs: dict[str, Array]) -> None:
     times.add(seconds[of] + more[of] * (0.5 + place * share), sequences[of] * share)
 
 
-RESOURCES = ("matrix", "memory")
 _COLUMN = {name: place for place, name in enumerate(RUN)}
 _POINTS = 24  # numbers of sequences
 
@@ -327,7 +432,7 @@ class Utilization:
         """Return the seconds at the peak of each of `RESOURCES` over all steps of a log.
 
         Args:
-            runs: rows with the columns `RUN`, (runs, 15).
+            runs: rows with the columns `RUN`, (runs, 16).
             chunks: rows with the columns `CHUNK`, (chunks, 2).
         """
         import numpy as np
@@ -335,11 +440,12 @@ class Utilization:
         sequences, steps = runs[:, _COLUMN["sequences"]], runs[:, _COLUMN["steps"]]
         tokens = runs[:, _COLUMN["prompt_tokens"]]
         decode, prompt = sequences > 0, tokens > 0
-        context = runs[decode, _COLUMN["cached"]] / sequences[decode] + (steps[decode] - 1) / 2
-        decodes = np.ceil(sequences[prompt] / self.tables.num_microbatches)
+        grown = runs[decode, _COLUMN["tokens"]] / sequences[decode]
+        context = runs[decode, _COLUMN["cached"]] / sequences[decode] + grown * (steps[decode] - 1) / 2
+        decodes = np.ceil(sequences[prompt] / self.tables.num_microbatches) * self.tables.num_step_tokens
         new, before = chunks.T
         past = before > 0
-        at_peak = {}
+        at_peak: dict[str, float] = {}
         for name in RESOURCES:
             grids = self._grids[name]
             total = float((_bilinear(grids["decode"], sequences[decode], context) * steps[decode]).sum())
@@ -363,12 +469,11 @@ class Utilization:
         tokens = np.array([1, 2, 4, 8, *knots(max(budget, tables.max_model_len), 1.05)[1:]], dtype=np.float64)
         microbatches = np.minimum(stages, sequences)[:, None]
         batch = np.ceil(sequences[:, None] / microbatches)
-        decode = tables.costs.utilization((Segment(batch * tables.ranks, 1, contexts, decode=True),))
-        alone = tables.costs.utilization((Segment(tables.ranks, tokens, 0),))
-        later = tables.costs.utilization((Segment(tables.ranks, tokens[:, None], contexts),))
+        alone = tables.utilization((Segment(tables.ranks, tokens, 0),))
+        later = tables.utilization((Segment(tables.ranks, tokens[:, None], contexts),))
         grids: dict[str, dict[str, Any]] = {}
         for name in RESOURCES:
-            whole = sum(parts.total for parts in decode[name]) * microbatches / stages
+            whole = sum(tables.decode_seconds(batch, contexts, name)) * microbatches / stages
             first = np.sum([parts.total for parts in later[name]], axis=0)
             shared = sum(parts.rest + parts.prompts for parts in alone[name])
             grids[name] = {

@@ -3,7 +3,8 @@
 A replica is a process. Its first track has the steps of the engine: one slice per step with prompts, one per run of decode
 steps in which nothing changes (with `stepwise`: one per step), one for the copies of caches before a step. Each slot has a
 track with the requests that run in it, while their prompt is computed and while they decode. Requests without a slot (queued,
-preempted, swapped) are asynchronous slices, a track each. Counters have the requests that run and wait and the free blocks, as
+preempted, swapped, loading blocks) are asynchronous slices, a track each. The link of each KV cache tier has a track with its
+loads. Counters have the requests that run and wait and the free blocks, as
 each step begins (requests that wait: as it ends).
 
 Times are whole microseconds: readers cut off fractions of begin and duration separately, and neighbours would overlap.
@@ -20,7 +21,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from heapq import heappop, heappush
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from roofline import files
 from roofline.errors import InputError
@@ -29,10 +30,17 @@ from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import Watch
 from roofline.text import clean
 
+if TYPE_CHECKING:
+    from roofline.serving.simulation.disaggregation import Transfer
+
 SUFFIXES = (".json", ".json.gz")
 _FLUSH = 1 << 12  # events
+_TRANSFERS = 1 << 20
+"""The process with the caches that are sent from one replica to another."""
 _STEPS = 1
 """The track of a process that has its steps; slots follow."""
+_LINKS = 1 << 20
+"""The first track of the links of KV cache tiers."""
 
 
 class Trace:
@@ -63,30 +71,50 @@ class Trace:
         self._lines: list[str] = []
         self._between = ""
         self._watches: list[_Watch] = []
-        self._refusing = 0
+        self._refusing = self._transferring = 0
+        self._senders: set[int] = set()
         head = {"displayTimeUnit": "ms", "otherData": {name: clean(value) for name, value in (metadata or {}).items()}}
         self._write(f'{json.dumps(head)[:-1]}, "traceEvents": [\n')
 
-    def watch(self, replica: Replica) -> Watch:
-        """Add a process for a replica; returns what receives its events (`Scheduler.watch`)."""
+    def watch(self, replica: Replica, label: str = "replica") -> Watch:
+        """Add a process for a replica, called by a label and its number; returns what receives its events
+        (`Scheduler.watch`)."""
         pid = replica.index + 1
         watch = _Watch(self, replica, pid)
         self._watches.append(watch)
-        self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"replica {replica.index}"}}')
+        self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"{label} {replica.index}"}}')
         self.put(f'"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}')
         self.name_track(pid, _STEPS, "engine steps")
         return watch
 
-    def refused(self, request: Request) -> None:
-        """Add an event for a request that can never be served."""
+    def refused(self, request: Request, what: str) -> None:
+        """Add an event for a request that gets to no replica: it can never be served, or is shed at the gate."""
         if not self._refusing:
             self._refusing = pid = len(self._watches) + 1
             self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"refused requests"}}')
             self.put(f'"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}')
             self.name_track(pid, _STEPS, "refused")
         self.put(
-            f'"i","s":"t","pid":{self._refusing},"tid":{_STEPS},"ts":{_us(request.arrival_time)},"name":"refused",'
+            f'"i","s":"t","pid":{self._refusing},"tid":{_STEPS},"ts":{_us(request.arrival_time)},"name":"{what}",'
             f'"args":{{"request":{request.index},"prompt":{request.num_prompt_tokens},"answer":{request.max_tokens}}}'
+        )
+
+    def transferred(self, transfer: Transfer) -> None:
+        """Add a cache on its way from one replica to another, on the track of its sender."""
+        if not self._transferring:
+            self._transferring = pid = _TRANSFERS
+            self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"KV cache transfers"}}')
+            self.put(f'"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}')
+        pid, tid = self._transferring, transfer.sender + 1
+        if tid not in self._senders:
+            self._senders.add(tid)
+            self.name_track(pid, tid, f"from replica {transfer.sender}")
+        which = f'"pid":{pid},"tid":{tid},"name":"transfer"'
+        begin, end = _us(transfer.begins), _us(transfer.sent)
+        self.put(
+            f'"X",{which},"ts":{begin},"dur":{end - begin},"args":{{"request":{transfer.request.index},'
+            f'"to replica":{transfer.receiver},"bytes per device":{round(transfer.num_bytes)},'
+            f'"waited for blocks and link_us":{begin - _us(transfer.handed)}}}'
         )
 
     def name_track(self, pid: int, tid: int, text: str) -> None:
@@ -142,11 +170,13 @@ class _Watch:
         self._num_slots = 0
         self._counted: dict[str, int] = {}
         self._last = 0
+        self._links: set[int] = set()
         self._does: dict[str, Callable[[tuple[Any, ...]], None]] = {
             "decode": self._decode, "mixed": self._mixed, "admit": self._admit, "token": self._token, "end": self._end,
             "preempt": lambda event: self._evicted(event, "preempted"),
             "swap": lambda event: self._evicted(event, "swapped"),
-            "resume": self._resume,
+            "resume": self._resume, "loading": self._loading, "load": self._load, "shed": self._shed,
+            "receive": self._receive, "handoff": self._handed,
         }  # fmt: skip
 
     def __call__(self, event: tuple[Any, ...]) -> None:
@@ -161,7 +191,7 @@ class _Watch:
 
     def _decode(self, event: tuple[Any, ...]) -> None:
         _, begins, ends, num_steps, num_sequences = event
-        cached = self._scheduler.batch.num_cached_tokens
+        cached = round(self._scheduler.batch.num_cached_tokens)
         self._step(begins, ends, "decode", f'"steps":{num_steps},"sequences":{num_sequences},"cached tokens":{cached}')
 
     def _mixed(self, event: tuple[Any, ...]) -> None:
@@ -171,7 +201,7 @@ class _Watch:
         which = ",".join([str(index) for index, _, _ in chunks])
         args = f'"prompt tokens":{tokens},"cached of prompts":{before},"requests":[{which}]'
         if num_sequences:
-            args += f',"sequences":{num_sequences},"cached tokens":{self._scheduler.batch.num_cached_tokens}'
+            args += f',"sequences":{num_sequences},"cached tokens":{round(self._scheduler.batch.num_cached_tokens)}'
         self._step(begins, ends, "prefill and decode" if num_sequences else "prefill", args)
 
     def _step(self, begins: float, ends: float, name: str, args: str) -> None:
@@ -199,14 +229,36 @@ class _Watch:
     # Requests
 
     def _admit(self, event: tuple[Any, ...]) -> None:
+        self._admitted(event, "prefill", slotted=True)
+
+    def _loading(self, event: tuple[Any, ...]) -> None:
+        self._admitted(event, "loading", slotted=False)
+
+    def _admitted(self, event: tuple[Any, ...], does: str, *, slotted: bool) -> None:
         _, at, index = event
-        request = next(reversed(self._scheduler.running))  # the last that was admitted
         begin = _us(at)
         if index in self._now:
+            request = self._now[index][0]
             self._leave(index, begin)
         else:
+            request = next(reversed(self._scheduler.running))  # the last that was admitted
             self._async(request, "queued", _us(request.arrival_time), begin)
-        self._begin(request, "prefill", begin, self._slot())
+        self._begin(request, does, begin, self._slot() if slotted else 0)
+
+    def _load(self, event: tuple[Any, ...]) -> None:
+        """A transfer from a KV cache tier."""
+        _, begins, ends, index, place, tokens = event
+        tiers = self._scheduler.tiers
+        assert tiers is not None  # noqa: S101 - who loads has tiers
+        tid, tier = _LINKS + place, tiers.tiers[place].config
+        if place not in self._links:
+            self._links.add(place)
+            self._trace.name_track(self._pid, tid, f"loads from {tier.name}")
+        begin, end = _us(begins), _us(ends)
+        self._put(
+            f'"X","pid":{self._pid},"tid":{tid},"ts":{begin},"dur":{end - begin},"name":"load",'
+            f'"args":{{"request":{index},"tokens":{tokens}}}'
+        )
 
     def _token(self, event: tuple[Any, ...]) -> None:
         _, at, index = event
@@ -214,6 +266,17 @@ class _Watch:
         begin = _us(at)
         self._leave(index, begin, keep_slot=True)
         self._begin(request, "decode", begin, slot)
+
+    def _receive(self, event: tuple[Any, ...]) -> None:
+        """A request whose cache was sent begins to decode."""
+        _, at, _ = event
+        request = next(reversed(self._scheduler.running))  # the last that was admitted
+        self._begin(request, "decode", _us(at), self._slot())
+
+    def _handed(self, event: tuple[Any, ...]) -> None:
+        """A request goes on to another replica."""
+        _, at, index = event
+        self._leave(index, _us(at))
 
     def _resume(self, event: tuple[Any, ...]) -> None:
         _, at, index = event
@@ -227,10 +290,20 @@ class _Watch:
         self._leave(index, begin)
         self._begin(request, how, begin, 0)
 
+    def _shed(self, event: tuple[Any, ...]) -> None:
+        _, at, index, arrived, prompt, output = event
+        begin, end = _us(arrived), _us(at)
+        args = f'"request":{index},"prompt":{prompt},"answer":{output}'
+        if end > begin:
+            which = f'"cat":"queued","id":"{index:#x}","pid":{self._pid},"tid":{_STEPS},"name":"queued"'
+            self._put(f'"b",{which},"ts":{begin},"args":{{{args}}}}},\n{{"ph":"e",{which},"ts":{end}')
+        self._put(f'"i","s":"t","pid":{self._pid},"tid":{_STEPS},"ts":{end},"name":"shed","args":{{{args}}}')
+
     def _end(self, event: tuple[Any, ...]) -> None:
         _, at, index = event
         request, end, scheduler = self._now[index][0], _us(at), self._scheduler
-        ttft, e2e = request.first_token_time - request.arrival_time, at - request.arrival_time
+        arrived = request.arrival_time if request.transfer is None else request.transfer.request.arrival_time
+        ttft, e2e = request.first_token_time - arrived, at - arrived
         self._leave(index, end, f',"ttft_s":{ttft:.6g},"e2e_s":{e2e:.6g}')
         if not scheduler.running:  # no step may come for long
             self._count("running", "requests", end, 0)

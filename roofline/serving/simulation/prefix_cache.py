@@ -15,7 +15,7 @@ Source: vLLM 0.19, vllm/v1/core/block_pool.py (BlockPool.free_blocks, get_new_bl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 
 Content = tuple[tuple[int, int], ...]
 """Pieces of a sequence in their order: the number of the text that a piece is from, and the token at which it ends. The last
@@ -205,9 +205,22 @@ class PrefixCache:
 
     # The queue of free blocks
 
+    @property
+    def queue_length(self) -> int:
+        """Entries of the queue, void ones included."""
+        return len(self._queue)
+
+    def compact(self) -> int:
+        """Drop the void entries of the queue, where nothing is taken that would; returns how many are left."""
+        self._queue = [entry for entry in self._queue if entry[3] is None or entry[3].stamp == entry[0]]
+        heapify(self._queue)
+        return len(self._queue)
+
     def settle(self, num_free: int) -> None:
-        """Take blocks from the front of the queue until it has `num_free`."""
+        """Take blocks from the front of the queue until it has `num_free`, unless it has fewer: a router has looked ahead."""
         queue, left = self._queue, self.num_queued - num_free
+        if left <= 0:
+            return
         self.num_queued = num_free
         while left > 0:
             stamp, order, serial, node, count = queue[0]

@@ -36,14 +36,16 @@ class RankGroup:
     """
 
     __slots__ = (
-        "_active", "_first_s", "_held", "_num_held", "_num_steps", "_route", "_slope_s", "_start", "balanced", "ends", "now",
-        "ranks", "tables",
+        "_active", "_first_s", "_held", "_num_held", "_num_steps", "_route", "_slope_s", "_start", "accepting", "balanced",
+        "ends", "now", "ranks", "tables",
     )  # fmt: skip
 
     def __init__(
         self, ranks: Sequence[Replica], tables: StepTables, route: Callable[[Request, float], Any], *, balanced: bool = False
     ) -> None:
         self.ranks, self.tables, self.balanced, self._route = ranks, tables, balanced, route
+        self.accepting = True
+        """Whether a router may send requests to it: not once it drains or has failed."""
         self.now, self.ends = 0.0, INF
         """End of the last step, and of what is planned: infinity while there is nothing to do."""
         self._active: list[Replica] = []
@@ -63,31 +65,75 @@ class RankGroup:
         """Prompt tokens of the requests that have not ended, on all ranks."""
         return sum(rank.num_prompt_tokens for rank in self.ranks)
 
-    def cached_tokens(self, request: Request) -> int:
-        """Return how many of a request's prompt tokens are in the prefix cache of a rank, at most."""
-        return max(rank.cached_tokens(request) for rank in self.ranks)
+    @property
+    def num_waiting(self) -> int:
+        """Number of requests that do not run, on all ranks."""
+        return sum(rank.num_waiting for rank in self.ranks)
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the KV cache blocks that is taken, of all ranks."""
+        return sum(rank.kv_usage for rank in self.ranks) / len(self.ranks)
+
+    def has_adapter(self, adapter: int) -> bool:
+        """Return whether a rank has an adapter."""
+        return any(rank.has_adapter(adapter) for rank in self.ranks)
+
+    def cached_tokens(self, request: Request, time: float) -> int:
+        """Return how many of a request's prompt tokens are in the prefix cache of a rank at `time`, in seconds, at most."""
+        return max(rank.cached_tokens(request, time) for rank in self.ranks)
 
     def accept(self, request: Request, time: float) -> None:
         """Add a request that arrives at `time`, in seconds, which is no earlier than the end of the last step."""
         rank: Replica = min(self.ranks, key=_queue_length) if self.balanced else self._route(request, time)
-        waiting = rank.scheduler.waiting
+        scheduler = rank.scheduler
+        if scheduler.admission is not None and not rank.admit(request, time):
+            return
+        waiting = scheduler.waiting
         if self.ends == INF:
             self.ends = time
         elif self._num_steps > 1:
-            policy = rank.scheduler.policy
-            if self._held or not (policy.static_batching or (waiting.fifo and waiting)):
-                request.seen_time = self._cut(time, ahead=policy.async_scheduling)
+            if self._held or not (rank.uncuttable or (scheduler.fifo and waiting)):
+                request.seen_time = self._cut(time, ahead=scheduler.policy.async_scheduling)
         else:
             request.seen_time = self.ends
+        request.queued_time = time
         rank.note_arrival(time)
-        rank.scheduler.num_prompt_tokens += request.num_prompt_tokens
+        scheduler.num_prompt_tokens += request.num_prompt_tokens
         waiting.append(request)
+
+    def notice(self, time: float) -> None:
+        """Wake up at `time`, in seconds, for something else than an arrival, or cut what is planned."""
+        if self.ends == INF:
+            self.ends = time
+        elif self._num_steps > 1:
+            self._cut(time, ahead=False)
 
     def advance(self, until: float) -> None:
         """Complete every step that ends before a time, in seconds."""
         while self.ends < until:
             self.complete()
             self.begin()
+
+    def settle(self, time: float) -> None:
+        """Complete the planned steps that end before a time, in seconds; the rest of the plan stays. What is planned ends at
+        that time or later."""
+        if self._num_steps > 1:
+            num_steps = steps_until(time, self._start, self._first_s, self._slope_s, self._num_steps) - 1
+            if num_steps:
+                for rank in self._active:
+                    rank.complete_part(num_steps)
+                self.now = self._start + run_seconds(num_steps, self._first_s, self._slope_s)
+                for rank in self.ranks:
+                    rank.now = self.now
+                self._num_held += num_steps if self._held else 0
+                self._start, self._first_s = self.now, self._first_s + self._slope_s * num_steps
+                self._num_steps -= num_steps
+
+    def abandon(self) -> list[Request]:
+        """Return the requests that have not ended, and leave the ranks, whose KV caches are lost."""
+        self.accepting, self.ends, self._num_steps, self._active = False, INF, 0, []
+        return [request for rank in self.ranks for request in rank.abandon()]
 
     def begin(self) -> None:
         """Form the next step of every rank, and plan how often all can be repeated.
@@ -112,9 +158,11 @@ class RankGroup:
             lead = max(lead, scheduler.copy_s)
             if scheduler.prefills:
                 seconds, num_steps = rank.ends - now - scheduler.copy_s, 1
-                own = sum([new for _, new in scheduler.prefills]) + (rank.batch.num_sequences if scheduler.decodes else 0)
+                own = sum([new for _, new in scheduler.prefills])
+                own += rank.batch.num_sequences * scheduler.num_step_tokens if scheduler.decodes else 0
             else:
-                seconds, num_steps, own = rank.first_s, min(num_steps, rank.num_steps), rank.batch.num_sequences
+                seconds, num_steps = rank.first_s, min(num_steps, rank.num_steps)
+                own = rank.batch.num_sequences * scheduler.num_step_tokens
             tokens += own
             if seconds > longest_s:
                 longest, longest_s, longest_tokens = rank, seconds, own
@@ -127,6 +175,7 @@ class RankGroup:
         self._first_s = longest_s - self.tables.shared_excess(longest_tokens, tokens / len(self.ranks))
         self._slope_s = 0.0 if longest.scheduler.prefills else longest.slope_s
         self._set_ends(num_steps)
+        self._cut_at_changes()
 
     def complete(self) -> None:
         """Complete the planned steps on every rank."""
@@ -153,6 +202,14 @@ class RankGroup:
         if steps < self._num_steps:
             self._set_ends(steps)
         return seen
+
+    def _cut_at_changes(self) -> None:
+        """End the plan where the waiting requests of a rank change, which planned by its own times, shorter than these."""
+        for rank in self._active:
+            if rank.scheduler.settles and rank.scheduler.waiting:
+                until, _ = rank.scheduler.unchanged()
+                if until < self.ends:
+                    self._cut(until, ahead=False)
 
     def _admissions(self) -> int:
         """How many prompts each rank may start in the next step; 0: they are held."""

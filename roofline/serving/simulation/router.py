@@ -47,7 +47,8 @@ class Router:
 
     Args:
         name: as `--router` has it.
-        route: makes a `Route` of replicas.
+        route: makes a `Route` of replicas. In a fleet that changes, replicas join and leave the sequence between two requests
+            (it is never empty when one arrives); those that left are not `accepting`.
         about: one line on what it does.
         source: where it is described.
     """
@@ -120,10 +121,24 @@ def _prefix_aware(replicas: Sequence[AnyReplica]) -> Route:
         loads = [replica.num_unfinished for replica in replicas]
         most, fewest = max(loads), min(loads)
         if request.content is not None and not (most - fewest > _UNBALANCED[0] and most > _UNBALANCED[1] * fewest):
-            cached = [replica.cached_tokens(request) for replica in replicas]
+            cached = [replica.cached_tokens(request, time) for replica in replicas]
             if max(cached) > MIN_MATCH * request.num_prompt_tokens:
                 # of those with as much of it the one with the fewest requests
                 return replicas[max(range(len(replicas)), key=lambda index: (cached[index], -loads[index]))]
+        return replicas[loads.index(fewest)]
+
+    return route
+
+
+def _lora_aware(replicas: Sequence[AnyReplica]) -> Route:
+    def route(request: Request, time: float) -> AnyReplica:
+        _advance(replicas, time)
+        loads = [replica.num_unfinished for replica in replicas]
+        most, fewest = max(loads), min(loads)
+        if not (most - fewest > _UNBALANCED[0] and most > _UNBALANCED[1] * fewest):
+            having = [index for index, replica in enumerate(replicas) if replica.has_adapter(request.adapter)]
+            if having:
+                return replicas[min(having, key=loads.__getitem__)]
         return replicas[loads.index(fewest)]
 
     return route
@@ -133,7 +148,7 @@ def _session_sticky(replicas: Sequence[AnyReplica]) -> Route:
     served: dict[int, AnyReplica] = {}
 
     def route(request: Request, time: float) -> AnyReplica:
-        if (replica := served.get(request.session)) is not None:
+        if (replica := served.get(request.session)) is not None and replica.accepting:
             replica.advance(time)
             return replica
         _advance(replicas, time)
@@ -159,6 +174,11 @@ ROUTERS: Registry[Router] = Registry(
             "prefix-aware", _prefix_aware,
             "the longest cached prefix, from 30 % of the prompt on; else, and where loads are far apart, the fewest requests",
             "SGLang 0.5, sgl-router, src/policies/cache_aware.rs (its tree of what was sent stands for what is cached)",
+        ),
+        Router(
+            "lora-aware", _lora_aware,
+            "a replica that has the request's adapter on the device; else, and where loads are far apart, the fewest requests",
+            "Gateway API Inference Extension 1.0, pkg/epp/scheduling/framework/plugins/scorer/lora_affinity.go (as a rule)",
         ),
         Router("session-sticky", _session_sticky, "turns of a conversation go to the replica of its first"),
     ),
@@ -187,15 +207,52 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route
         replica.advance(math.inf)
 
 
-def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, log: StepLog) -> None:
+class OpenSource:
+    """Requests that arrive whatever becomes of others, as a `Source`.
+
+    Args:
+        requests: in the order of their arrival.
+    """
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._requests = iter(requests)
+        self._next = next(self._requests, None)
+
+    def next_time(self) -> float:
+        """Return when the next request arrives, in seconds; infinity: none does."""
+        return math.inf if self._next is None else self._next.arrival_time
+
+    def pop(self) -> Request | None:
+        """Return the request that arrives at `next_time`."""
+        request, self._next = self._next, next(self._requests, None)
+        return request
+
+    def ended(self, request: Request, time: float) -> None:
+        """Note that a request has ended: nothing follows."""
+
+
+def ordered_loop(
+    requests: Iterable[Request], replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, logs: Sequence[StepLog]
+) -> None:
+    """As `open_loop`, with the events of all replicas in the order of time: for replicas that have something in common.
+
+    Raises:
+        NoProgressError: requests wait, and none of them can ever run.
+    """
+    dependent_loop(OpenSource(requests), replicas, route, refuse, logs)
+
+
+def dependent_loop(
+    source: Source, replicas: Sequence[AnyReplica], route: Route, refuse: Refuse, logs: Sequence[StepLog]
+) -> None:
     """Serve requests of which some arrive because others have ended, until all have ended.
 
     Args:
         source: requests.
-        replicas: replicas, which share `log`.
+        replicas: replicas that `route` chooses from.
         route: which replica a request goes to.
         refuse: whether a request is refused.
-        log: reports the ends of requests.
+        logs: of the replicas; they report the ends of requests.
 
     Raises:
         NoProgressError: requests wait, and none of them can ever run.
@@ -210,7 +267,8 @@ def dependent_loop(source: Source, replicas: Sequence[AnyReplica], route: Route,
             else:
                 route(request, time).accept(request, time)
 
-    log.on_end = source.ended
+    for log in logs:
+        log.on_end = source.ended
     single = replicas[0] if len(replicas) == 1 else None
     while True:
         replica = single or min(replicas, key=_ends)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.registry import Registry
+from roofline.serving.simulation.candidates import last_admitted, last_arrived, least_important
+from roofline.serving.simulation.queues import LeastServed, PriorityQueue, ShortestFirst
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.scheduler import PriorityQueue, Scheduler, SchedulingPolicy
+from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy
 
 # How a step is formed
 
@@ -22,7 +24,7 @@ def _decodes_first(scheduler: Scheduler) -> None:
     if num_decodes:
         scheduler.allocate_decodes()
         num_decodes = scheduler.batch.num_sequences
-    token_budget = scheduler.max_num_batched_tokens - num_decodes
+    token_budget = scheduler.max_num_batched_tokens - num_decodes * scheduler.num_step_tokens
     if scheduler.prefilling:
         for request in list(scheduler.prefilling):
             num_new_tokens = min(request.num_tokens - request.num_computed_tokens, token_budget)
@@ -34,7 +36,7 @@ def _decodes_first(scheduler: Scheduler) -> None:
             token_budget -= num_new_tokens
     if not scheduler.preempted:
         if scheduler.swapped:
-            token_budget -= scheduler.resume_swapped()
+            token_budget -= scheduler.resume_swapped() * scheduler.num_step_tokens
         scheduler.admit_waiting(token_budget)
 
 
@@ -57,6 +59,8 @@ def _prompts_first_in_chunks(scheduler: Scheduler) -> None:
     token_budget = scheduler.max_num_batched_tokens
     for request in list(scheduler.prefilling):
         num_new_tokens = min(request.num_tokens - request.num_computed_tokens, token_budget)
+        if request not in scheduler.running:
+            continue
         if num_new_tokens <= 0 or not scheduler.allocate_chunk(request, num_new_tokens):
             break
         scheduler.prefills.append((request, num_new_tokens))
@@ -100,25 +104,7 @@ def _blocks_of_prompt(scheduler: Scheduler, request: Request, num_new_tokens: in
 
 def _blocks_of_last_step(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
     """Blocks of the final length, reserved at admission. The output length is assumed to be known."""
-    return scheduler.kv_cache.blocks_of(request.max_cached_tokens)
-
-
-# Preemption candidates
-
-
-def _last_admitted(scheduler: Scheduler) -> Request:
-    """The end of the running list, as vLLM's V1 does."""
-    return next(reversed(scheduler.running))
-
-
-def _last_arrived(scheduler: Scheduler) -> Request:
-    """The request that arrived last, as vLLM's V0 does: first come, first served, also after a preemption."""
-    return max(scheduler.running, key=lambda request: (request.arrival_time, request.index))
-
-
-def _least_important(scheduler: Scheduler) -> Request:
-    """Of the last class, the request that arrived last."""
-    return max(scheduler.running, key=lambda request: (request.class_index, request.arrival_time, request.index))
+    return scheduler.kv_cache.final_blocks(request)
 
 
 # The schedulers
@@ -129,7 +115,8 @@ VLLM_V0 = SchedulingPolicy(
     # NB: V0 wants a free block for each sequence that decodes, needed or not; here it has to be needed
     schedule=_prompts_first,
     blocks_to_admit=_blocks_of_prompt,
-    preemption_candidate=_last_arrived,
+    preemption_candidate=last_arrived,
+    mixed_steps=False,
     watermark=0.01,
     source="vLLM 0.6, vllm/core/scheduler.py (Scheduler._schedule_default); Kwon et al. 2023, arXiv:2309.06180, section 4.5",
 )
@@ -139,10 +126,11 @@ VLLM_V1 = SchedulingPolicy(
     about="decodes first, prompts in chunks within one budget; the last admitted is preempted",
     schedule=_decodes_first,
     blocks_to_admit=_blocks_of_chunk,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     # `scheduler_reserve_full_isl`, the default since 0.19; before, the first chunk had to fit
     full_prompt_must_fit=True,
     chunked_prefill=True,
+    loads_prefixes=True,
     source="vLLM 0.19, vllm/v1/core/sched/scheduler.py (Scheduler.schedule)",
 )
 
@@ -160,7 +148,7 @@ PRIORITY = replace(
     VLLM_V1,
     name="priority",  # vLLM's `--scheduling-policy priority`
     about="as vllm-v1; the first class is next, and the last class is preempted",
-    preemption_candidate=_least_important,
+    preemption_candidate=least_important,
     queue=lambda: PriorityQueue(lambda request: request.class_index),
     source="vLLM 0.19, vllm/v1/core/sched/request_queue.py (PriorityRequestQueue)",
 )
@@ -169,9 +157,17 @@ SJF = replace(
     VLLM_V1,
     name="sjf",
     about="as vllm-v1; of the waiting requests the shortest, prompt and output, is next",
-    # NB: the output length is assumed to be known
-    queue=lambda: PriorityQueue(lambda request: request.num_prompt_tokens + request.max_tokens),
-    source="",
+    # NB: the output length is known, or predicted with an error (--length-error)
+    queue=ShortestFirst(),
+    source="Fu et al. 2024, arXiv:2408.15792, with predicted lengths; without a prediction it is first come, first served",
+)
+
+FAIR = replace(
+    VLLM_V1,
+    name="fair",
+    about="as vllm-v1; of the waiting classes the one that was served least is next (virtual token counter, VTC)",
+    queue=LeastServed(),
+    source="Sheng et al. 2024, arXiv:2401.00588, algorithm 2",
 )
 
 SARATHI = SchedulingPolicy(
@@ -179,8 +175,9 @@ SARATHI = SchedulingPolicy(
     about="decodes first, prompts in chunks within 512 tokens; blocks for whole prompts; the last arrived is preempted",
     schedule=_decodes_first,
     blocks_to_admit=_blocks_of_prompt,
-    preemption_candidate=_last_arrived,
+    preemption_candidate=last_arrived,
     chunked_prefill=True,
+    loads_prefixes=True,
     watermark=0.01,
     max_num_batched_tokens=512,
     source="Agrawal et al. 2024, arXiv:2403.02310, algorithm 3",
@@ -192,8 +189,9 @@ ORCA = SchedulingPolicy(
     # NB: the output length is assumed to be known ("Orca (Oracle)" of arXiv:2309.06180, section 6.1)
     schedule=_decodes_first,
     blocks_to_admit=_blocks_of_last_step,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     reserves_output=True,
+    loads_prefixes=True,
     source="Yu et al. 2022 (Orca), OSDI, algorithm 1",
 )
 
@@ -201,6 +199,7 @@ NO_EVICT = replace(
     ORCA,
     name="no-evict",
     about="TensorRT-LLM's default: as orca, a request starts once blocks for all of it are free, and none is preempted",
+    slot_while_receiving=True,  # measured TTFT of its decode servers has the wait for a slot (tests/golden)
     source="TensorRT-LLM, CapacitySchedulerPolicy.GUARANTEED_NO_EVICT (llmapi/llm_args.py, SchedulerConfig)",
 )
 
@@ -210,10 +209,12 @@ SGLANG = SchedulingPolicy(
     # NB: SGLang also leaves room for a share of the output tokens that running requests may still have (new_token_ratio)
     schedule=_prompts_first_in_chunks,
     blocks_to_admit=_blocks_of_chunk,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     full_prompt_must_fit=True,
     chunked_prefill=True,
+    loads_prefixes=True,
     async_scheduling=True,
+    mixed_steps=False,
     source="SGLang 0.5, managers/scheduler.py (get_next_batch_to_run, event_loop_overlap), managers/schedule_policy.py",
 )
 
@@ -222,15 +223,16 @@ STATIC = SchedulingPolicy(
     about="a batch runs until all its requests have ended",
     schedule=_static_batches,
     blocks_to_admit=_blocks_of_last_step,
-    preemption_candidate=_last_admitted,
+    preemption_candidate=last_admitted,
     reserves_output=True,
     static_batching=True,
+    mixed_steps=False,
     source="Yu et al. 2022 (Orca), OSDI, section 2: the baseline",
 )
 
 SCHEDULERS: Registry[SchedulingPolicy] = Registry(
     "scheduler",
-    (NO_EVICT, ORCA, PRIORITY, SARATHI, SGLANG, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
+    (FAIR, NO_EVICT, ORCA, PRIORITY, SARATHI, SGLANG, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
     group="roofline.schedulers",
     accepts=SchedulingPolicy,
 )

@@ -25,19 +25,20 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from roofline.serving.simulation.step_time import Basis, Cell, Chunk, StepCosts
-from roofline.specs.workload import Segment
+from roofline.serving.simulation.step_time import Basis, Cell, Chunk, Resource, StepCosts, StepParts
+from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from roofline.graph.build import Graph
     from roofline.predict.request import ResolvedRequest
 
     Array = NDArray[Any]
@@ -142,13 +143,15 @@ class StepTables:
     basis: Basis
     max_model_len: int
     max_num_seqs: int
+    graph: Callable[[Step], Graph] | None = None
+    """As `StepCosts` has it."""
     _microbatch: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
     _round: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def costs(self) -> StepCosts:
         """The formulas that are tabulated."""
-        return StepCosts(self.request, self.basis)
+        return StepCosts(self.request, self.basis, self.graph)
 
     @cached_property
     def num_microbatches(self) -> int:
@@ -159,6 +162,9 @@ class StepTables:
     def ranks(self) -> int:
         """Data-parallel ranks, which step together."""
         return self.request.deployment.data_parallel_size
+
+    num_step_tokens = 1
+    """Tokens of a sequence that decodes in a step."""
 
     def shared_excess(self, fullest: int, mean: float) -> float:
         """Return the seconds by which a step is shorter if the mean rank has `mean` tokens, not as many as the fullest."""
@@ -177,7 +183,7 @@ class StepTables:
             self._tabulate((num_sequences - 1) // _BLOCK)
         return self._round[num_sequences]
 
-    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+    def mixed(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
         """Return the seconds of a step with chunks of prompts."""
         if self.num_microbatches > 1:
             return self._mixed_round(num_sequences, num_cached_tokens, chunks)
@@ -214,9 +220,9 @@ class StepTables:
         """R, Q and H where they have an entry for each number, and F."""
         return self._rest.exact, self._own.exact, self._head, self._of_prompts
 
-    def _mixed_round(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+    def _mixed_round(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
         if not chunks:
-            return _at(self.cells(num_sequences), num_cached_tokens)
+            return at(self.cells(num_sequences), num_cached_tokens)
         num_microbatches = self.num_microbatches
         decodes = -(-num_sequences // num_microbatches)
         rest = self._rest
@@ -228,8 +234,8 @@ class StepTables:
             added.append(seconds + (self._past(new, before) if before else 0.0))
         if not num_sequences:
             return max(self._engine + max(*added, sum(added) / num_microbatches), self._slowest * sum(added))
-        whole = _at(self.cells(num_sequences), num_cached_tokens)  # first: it tabulates both
-        alone = _at(self._microbatch[num_sequences], num_cached_tokens)
+        whole = at(self.cells(num_sequences), num_cached_tokens)  # first: it tabulates both
+        alone = at(self._microbatch[num_sequences], num_cached_tokens)
         return max(alone + max(*added, sum(added) / num_microbatches), whole + self._slowest * sum(added))
 
     # Tables
@@ -243,7 +249,7 @@ class StepTables:
         contexts = np.array(self._contexts, dtype=np.float64)
         num_microbatches = np.minimum(self.num_microbatches, num_sequences)[:, None]
         batch = np.ceil(num_sequences[:, None] / num_microbatches)
-        stages = [parts.total for parts in self.costs.seconds((Segment(batch * self.ranks, 1, contexts, decode=True),))]
+        stages = self.decode_seconds(batch, contexts, self.basis)
         shape = (len(num_sequences), len(contexts))
         alone = np.broadcast_to(np.sum(stages, axis=0), shape) + self._added(batch)
         host = self.request.stage_seconds(batch) if self.basis == "estimate" else 0.0
@@ -254,6 +260,20 @@ class StepTables:
             self._round[number] = cells(at, all_of_them)
             if self.num_microbatches > 1:
                 self._microbatch[number] = cells(at, one)
+
+    def decode_seconds(self, batch: Array, contexts: Array, quantity: Basis | Resource) -> list[Array]:
+        """Return the seconds of steps that decode in each pipeline stage, without what the engine adds.
+
+        Args:
+            batch: sequences of a rank.
+            contexts: cached tokens of each; the two broadcast.
+            quantity: a basis, or a resource that would work at its peak.
+        """
+        return self.costs.totals((Segment(batch * self.ranks, 1, contexts, decode=True),), quantity)
+
+    def utilization(self, step: Step) -> dict[str, list[StepParts]]:
+        """Return the seconds at their peaks of a step of prompts, as `StepCosts.utilization`."""
+        return self.costs.utilization(step)
 
     @cached_property
     def _contexts(self) -> list[int]:
@@ -320,7 +340,7 @@ class StepTables:
         """What n sequences take beside their tokens, less what one takes: n prompts of eight tokens less one of 8 n tokens."""
         import numpy as np
 
-        at = np.arange(1, self.max_num_seqs + 1, dtype=np.float64)
+        at = np.arange(1, self.max_num_seqs * self.num_step_tokens + 1, dtype=np.float64)
         several = sum(parts.rest for parts in self.costs.seconds((Segment(at * self.ranks, 8, 0),)))
         one = sum(parts.rest for parts in self.costs.seconds((Segment(self.ranks, 8 * at, 0),)))
         return [0.0, *np.broadcast_to(several - one, at.shape).tolist()]
@@ -356,12 +376,27 @@ def shared_tables(key: str) -> Iterator[None]:
         _key.reset(token)
 
 
-def tables_of(request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int) -> StepTables:
-    """Return the tables of a deployment: new ones, or in `shared_tables` those of an earlier run of the same."""
+@contextmanager
+def tables_of_pool(key: str) -> Iterator[None]:
+    """Within this context, and where tables are shared, they are those of one deployment of several, of which `key` is a
+    name."""
+    token = _key.set(_key.get() and f"{_key.get()} {key}")
+    try:
+        yield
+    finally:
+        _key.reset(token)
+
+
+def tables_of(
+    request: ResolvedRequest, basis: Basis, max_model_len: int, max_num_seqs: int,
+    make: Callable[[ResolvedRequest, Basis, int, int], StepTables] = StepTables,
+) -> StepTables:  # fmt: skip
+    """Return the tables of a deployment: new ones, which `make` makes, or in `shared_tables` those of an earlier run of the
+    same."""
     name = _key.get()
     key = (name, basis, max_model_len, max_num_seqs)
     if not name or key not in _shared:
-        tables = StepTables(request, basis, max_model_len, max_num_seqs)
+        tables = make(request, basis, max_model_len, max_num_seqs)
         if not name:
             return tables
         _shared[key] = tables
@@ -371,7 +406,8 @@ def tables_of(request: ResolvedRequest, basis: Basis, max_model_len: int, max_nu
     return _shared[key]
 
 
-def _at(pieces: Sequence[Cell], num_cached_tokens: int) -> float:
+def at(pieces: Sequence[Cell], num_cached_tokens: float) -> float:
+    """Return the seconds of a step at some cached tokens, from its pieces."""
     for below, base, slope in pieces:
         if num_cached_tokens < below:
             return base + slope * num_cached_tokens

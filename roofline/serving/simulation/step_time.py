@@ -7,7 +7,7 @@ of any segments is a sum of parts that depend on two numbers each, at most, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Basis = Literal["estimate", "bound"]
+Resource = Literal["matrix", "memory"]
+RESOURCES: tuple[Resource, ...] = ("matrix", "memory")
 
 Cell = tuple[float, float, float]
 """Below which number of cached tokens, of all sequences together, it holds; seconds per step at 0, and per cached token."""
@@ -39,10 +41,10 @@ class StepTime(Protocol):
     """Seconds of the steps of one replica. Both methods are called at every event: they have to be fast."""
 
     def cells(self, num_sequences: int) -> Sequence[Cell]:
-        """Return the seconds of a step that decodes one token of each sequence, as pieces that are affine in the tokens that
+        """Return the seconds of a step that decodes each sequence, as pieces that are affine in the tokens that
         all of them have cached together, ascending; the last holds up to infinity."""
 
-    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+    def mixed(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
         """Return the seconds of a step with chunks of prompts (maybe none).
 
         Args:
@@ -78,6 +80,8 @@ class StepCosts:
 
     request: ResolvedRequest
     basis: Basis
+    graph: Callable[[Step], Graph] | None = None
+    """The operators of a step; None: those of the request's model."""
 
     def __post_init__(self) -> None:
         if self.request.deployment.microbatch_overlap:
@@ -96,10 +100,17 @@ class StepCosts:
     def utilization(self, step: Step) -> dict[str, list[StepParts]]:
         """Return the seconds for which the matrix units (`matrix`) and the memory (`memory`) of a device would work at their
         peaks in a step, for each pipeline stage."""
-        return {name: [self._parts(stage, step, name) for stage in self.stages] for name in ("matrix", "memory")}
+        return {name: [self._parts(stage, step, name) for stage in self.stages] for name in RESOURCES}
+
+    def totals(self, step: Step, quantity: Basis | Resource) -> list[Array]:
+        """Return the seconds of a step in each pipeline stage, without what the engine adds: by a basis, or for which a
+        resource would work at its peak."""
+        return [self._parts(stage, step, quantity).total for stage in self.stages]
 
     def _graph(self, stage: Stage, step: Step) -> Graph:
         request = self.request
+        if self.graph is not None:
+            return self.graph(step)
         return build(request.model, request.deployment, request.precision, step, stage)
 
     def _parts(self, stage: Stage, step: Step, quantity: str) -> StepParts:

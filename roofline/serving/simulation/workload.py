@@ -8,11 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from roofline.errors import InputError
 from roofline.predict.options import PREFIX
-from roofline.serving.simulation.arrivals import CHUNK, Arrivals, Clients, Constant, Gamma, Poisson, parse_arrivals
+from roofline.serving.simulation.arrivals import (
+    CHUNK,
+    Arrivals,
+    Clients,
+    Constant,
+    Gamma,
+    Modulated,
+    Poisson,
+    RatedArrivals,
+    parse_arrivals,
+)
 from roofline.serving.simulation.prefix_cache import ENDLESS
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.sources import RequestSource, shared_text, traced_content
@@ -20,6 +30,7 @@ from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import RequestClass, Traffic
 from roofline.serving.traffic.conversations import KEYS
 from roofline.serving.traffic.lengths import around
+from roofline.serving.traffic.profile import DAY, Profile, parse_profile
 from roofline.serving.traffic.scalars import parse_rate, parse_seconds
 from roofline.serving.traffic.trace import Trace, read_trace
 from roofline.specs.source import Assumption
@@ -28,6 +39,7 @@ from roofline.units import parse_count
 if TYPE_CHECKING:
     import numpy as np
 
+T = TypeVar("T")
 DEFAULT_REQUESTS = 10_000
 """Requests of a workload that has no end of its own."""
 MAX_UNFINISHED = 2_000_000
@@ -50,6 +62,7 @@ class Workload:
         until: seconds after which none arrives.
         warm_up: the first requests of all clients, which are not counted.
         source: as the user gave it.
+        profile: load over a day, which the arrivals follow; None: it is constant.
     """
 
     classes: tuple[RequestClass, ...] = ()
@@ -61,6 +74,7 @@ class Workload:
     until: float = math.inf
     warm_up: int = 0
     source: str = ""
+    profile: Profile | None = None
 
     @property
     def closed(self) -> bool:
@@ -71,6 +85,11 @@ class Workload:
     def dependent(self) -> bool:
         """Whether some requests arrive because others have ended: those of clients, and later turns of conversations."""
         return self.closed or any(_has_turns(one) for one in self.classes)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the load follows a profile over the day."""
+        return self.profile is not None
 
     @property
     def has_content(self) -> bool:
@@ -99,7 +118,8 @@ class Workload:
             counts = [one.count for one in self.arrivals]
             num = sum(each or 0 for each in counts) if counts and None not in counts else _UNKNOWN
         if self.rate is not None and self.until < math.inf:
-            num = min(num, round(self.rate * self.until))
+            mean = sum(one.expected(self.until) for one in self.arrivals) if self.trace is None else self.rate * self.until
+            num = min(num, round(mean))
         num = min(num, self.requests or _UNKNOWN)
         return None if num == _UNKNOWN else num
 
@@ -246,20 +266,22 @@ class _Limits(TypedDict):
     until: float
 
 
-def read_workload(
+def read_workload(  # noqa: C901 - each way to say what comes, once
     *, trace: Any = None, workload: Any = None, rate: Any = None, requests: Any = None, until: Any = None,
-    skip_bad_rows: bool = False, notes: list[Assumption], **lengths: Any,
+    skip_bad_rows: bool = False, notes: list[Assumption], profile: Any = None, day: Any = None, **lengths: Any,
 ) -> Workload:  # fmt: skip
     """Return the workload of the options of `simulate`.
 
     Args:
         trace: a trace, or its file.
-        workload: a spelling of arrivals, or traffic, or its YAML file.
+        workload: a spelling of arrivals, or traffic, or its YAML file; a `Workload` is returned as it is.
         rate: requests/s.
         requests: how many arrive, at most.
         until: seconds after which none arrives.
         skip_bad_rows: leave broken rows of the trace out.
         notes: gets what is assumed.
+        profile: load over a day, for `parse_profile`.
+        day: its length in seconds.
         **lengths: `input_len`, `output_len`, `ttft`, `tpot`, `prefix_hit`, `cached_prefix`, and the keys of conversations
             of one class of requests.
 
@@ -271,6 +293,10 @@ def read_workload(
         "until": math.inf if until is None else _flag("until", parse_seconds, until),
     }
     target_rate = None if rate is None else _flag("rate", parse_rate, rate)
+    over = None if profile is None else _flag("profile", parse_profile, profile)
+    seconds = None if day is None else _flag("day", parse_seconds, day)
+    if isinstance(workload, Workload):
+        return workload
     if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
         if given := [name for name in _OF_A_CLASS if lengths.get(name) is not None]:
             raise InputError(f"--workload {workload} says what comes: leave out --{given[0].replace('_', '-')}")
@@ -278,24 +304,39 @@ def read_workload(
             raise InputError("--workload and --trace both say what comes: give one of them")
         traffic = workload if isinstance(workload, Traffic) else load_traffic(Path(str(workload)), skip_bad_rows)
         notes += traffic.assumptions
-        return _of_traffic(traffic, target_rate, limits, str(workload), notes)
+        return _of_traffic(traffic, target_rate, limits, str(workload), notes, over, seconds)
+    if seconds is not None and over is None:
+        raise InputError("--day is the length of the day of a profile: give --profile too")
     read = trace if trace is None or isinstance(trace, Trace) else read_trace(trace, skip_bad_rows)
     if read is not None and workload is None and read.arrived is not None:
+        if over is not None:
+            raise InputError(f"--profile: the arrivals of {read.name} have a load over time of their own")
         return _of_trace(read, target_rate, limits, lengths, notes)
     if workload is None and target_rate is None:
         what = f"{read.name} has no arrivals" if read is not None else "no arrivals"
         raise InputError(f"{what}: give --rate, --workload (poisson:8, closed:32, ...) or a --trace with a column arrived_at")
-    arrivals = parse_arrivals(str(workload)) if workload is not None else Poisson(target_rate or 0.0)
-    if workload is not None and target_rate is not None:
-        if isinstance(arrivals, Clients):
-            raise _no_rate_of_clients()
-        arrivals = arrivals.at_rate(target_rate)
+    arrivals = _arrivals_of_options(workload, target_rate)
     one = _class(arrivals, read, lengths)
     source = str(workload) if workload is not None else f"poisson:{target_rate:g}"
     if isinstance(arrivals, Clients):
+        _refuse_profile(over)
         return _closed((one,), (arrivals,), source, limits, notes)
+    if over is not None:
+        (arrivals,) = _modulated((arrivals,), over, seconds, limits, notes)
     _limit(limits, notes, arrivals)
-    return Workload(classes=(one,), arrivals=(arrivals,), source=source, **limits)
+    return Workload(classes=(one,), arrivals=(arrivals,), source=source, profile=over, **limits)
+
+
+def _arrivals_of_options(workload: Any, rate: float | None) -> Arrivals | Clients:
+    """Arrivals by their spelling, at a rate where one is given; without a spelling Poisson ones."""
+    if workload is None:
+        return Poisson(rate or 0.0)
+    arrivals = parse_arrivals(str(workload))
+    if rate is None:
+        return arrivals
+    if isinstance(arrivals, Clients):
+        raise _no_rate_of_clients()
+    return arrivals.at_rate(rate)
 
 
 def _class(arrivals: Arrivals | Clients, trace: Trace | None, lengths: dict[str, Any]) -> RequestClass:
@@ -368,22 +409,53 @@ def _of_trace(trace: Trace, rate: float | None, limits: _Limits, lengths: dict[s
     return Workload(classes=(one,), trace=trace, stretch=stretch, source=trace.name, **limits)
 
 
-def _of_traffic(traffic: Traffic, rate: float | None, limits: _Limits, source: str, notes: list[Assumption]) -> Workload:
-    """Several classes, at their own rates or together at another."""
-    classes = traffic.at_peak
-    if traffic.peak_factor > 1:
+def _of_traffic(
+    traffic: Traffic, rate: float | None, limits: _Limits, source: str, notes: list[Assumption], profile: Profile | None,
+    day: float | None,
+) -> Workload:  # fmt: skip
+    """Several classes, at their own rates or together at another; over a day, where a profile or its length is given."""
+    if profile is not None and traffic.profile is not None:
+        raise InputError(f"--profile: {source} has a profile of its own, which --day simulates; leave one of them out")
+    over = traffic.profile if profile is None and day is not None else profile
+    if day is not None and over is None:
+        raise InputError(f"--day is the length of the day of a profile, and {source} has none: give --profile too")
+    if profile is not None and traffic.peak_factor > 1:
+        raise InputError(f"--profile has a peak of its own: take peak_factor out of {source}")
+    classes = traffic.at_peak if over is None else traffic.classes
+    if over is None and traffic.peak_factor > 1:
         notes.append(Assumption("peak_factor", traffic.peak_factor, "given", "the highest load is what is simulated"))
     if traffic.closed:
         if rate is not None:
             raise _no_rate_of_clients()
+        _refuse_profile(over)
         clients = tuple(
             Clients(one.concurrency or 1, ramp=one.ramp, prompts=one.prompts, warm_up=one.warm_up) for one in classes
         )
         return _closed(classes, clients, source, limits, notes)
     total = sum(one.rate or 0.0 for one in classes)
     arrivals = tuple(_arrivals_of_class(one, (one.rate or 0.0) * (rate / total if rate else 1.0)) for one in classes)
+    if over is not None:
+        arrivals = _modulated(arrivals, over, day, limits, notes)
     _limit(limits, notes, arrivals[0])
-    return Workload(classes=classes, arrivals=arrivals, source=source, **limits)
+    return Workload(classes=classes, arrivals=arrivals, source=source, profile=over, **limits)
+
+
+def _modulated(
+    arrivals: Sequence[Arrivals], profile: Profile, day: float | None, limits: _Limits, notes: list[Assumption]
+) -> tuple[Arrivals, ...]:
+    """Arrivals whose rate follows a profile; without another end the run is one day long."""
+    seconds = DAY if day is None else day
+    modulated = []
+    for one in arrivals:
+        if not isinstance(one, RatedArrivals):
+            raise InputError("--profile: requests that come all at once have no rate that could change over the day")
+        modulated.append(Modulated(one, profile, seconds))
+    why = f"times the mean rate, in the busiest of {len(profile.factors):,} equal parts of a day of {seconds:g} s"
+    notes.append(Assumption("profile", f"{profile.peak_factor:.3g}", "given", why))
+    if limits["requests"] is None and limits["until"] == math.inf:
+        limits["until"] = seconds
+        notes.append(Assumption("until", f"{seconds:g} s", "default", "one day; --requests and --until set another end"))
+    return tuple(modulated)
 
 
 def _arrivals_of_class(one: RequestClass, rate: float) -> Arrivals:
@@ -391,6 +463,11 @@ def _arrivals_of_class(one: RequestClass, rate: float) -> Arrivals:
     if one.burstiness == 1:
         return Poisson(rate)
     return Gamma(rate, one.burstiness) if one.burstiness else Constant(rate)
+
+
+def _refuse_profile(profile: Profile | None) -> None:
+    if profile is not None:
+        raise InputError("--profile: clients of a closed loop send when they have their responses, whatever the time of day")
 
 
 def _no_rate_of_clients() -> InputError:
@@ -405,7 +482,7 @@ def _limit(limits: _Limits, notes: list[Assumption], arrivals: Arrivals | Client
         notes.append(Assumption("requests", DEFAULT_REQUESTS, "default", "that come; --requests and --until set another end"))
 
 
-def _flag(name: str, parse: Callable[[Any], float], value: Any) -> float:
+def _flag(name: str, parse: Callable[[Any], T], value: Any) -> T:
     try:
         return parse(value)
     except InputError as error:

@@ -111,6 +111,7 @@ def _row(run: Row) -> Row:
         "goodput": run["goodput"], "within_slo": run["within_slo"], "confidence": run["confidence"],
         "saturated": run["saturated"], **run["throughput"],
         "completed": run["requests"]["completed"], "refused": run["requests"]["refused"],
+        "shed": run["requests"].get("shed", 0),  # NB: not in runs of earlier versions
         "preemptions": run["requests"]["preemptions"], "warm_up": run["warm_up"]["requests"],
         **{name: run[name] for name in LATENCIES},
         "utilisation": run["utilisation"], "classes": run["classes"], "fairness": run["fairness"],
@@ -204,8 +205,8 @@ def flat(row: Row) -> Row:
         interval = (row.get("confidence") or {}).get(name) or {}
         columns |= {f"{name}.{end}": interval.get(end) for end in ("low", "high")}
     for name in (
-        "saturated", "requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s", "completed", "refused", "preemptions",
-        "warm_up", "fairness", "devices", "cost_per_hour", "cost_per_million_tokens",
+        "saturated", "requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s", "completed", "refused", "shed",
+        "preemptions", "warm_up", "fairness", "devices", "cost_per_hour", "cost_per_million_tokens",
     ):  # fmt: skip
         columns[name] = row.get(name)
     for latency in LATENCIES:

@@ -24,7 +24,8 @@ from roofline.specs.prices import Prices, load_prices
 
 _KEYS = (
     "fits", "unfit", "server", "requests", "warm_up", "duration_s", "offered_rate", "saturated", "ttft_s", "tpot_s", "itl_s",
-    "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fairness", "utilisation", "estimate_basis",
+    "e2e_s", "throughput", "goodput", "within_slo", "confidence", "classes", "fleet", "lora", "fairness",
+    "utilisation", "estimate_basis",
 )  # fmt: skip
 """Keys of a simulation that a run keeps: not its series and distributions, nor what all runs have in common."""
 
@@ -92,9 +93,14 @@ def _work(study: Study, point: Point) -> Finished:
         return Finished(point.index, dump_json(run) + "\n")
     _check_inputs(study, result["inputs"])
     hardware, replicas = result["hardware"], (result["server"] or {}).get("replicas", 1)
-    devices = hardware["devices"] * replicas
-    price = _prices(study.price).of(hardware["name"])
-    cost = None if price is None else price.value * devices
+    if (fleet := result["fleet"]) is not None and fleet["mean_replicas"] is not None:
+        replicas = fleet["mean_replicas"]
+    used = [(one["hardware"]["name"], one["devices"]) for one in result.get("pools") or ()]
+    used = used or [(hardware["name"], hardware["devices"] * replicas)]
+    devices = sum(number for _, number in used)
+    prices = [(_prices(study.price).of(name), number) for name, number in used]
+    costs = [price.value * number for price, number in prices if price is not None]
+    cost = sum(costs) if len(costs) == len(prices) else None
     run |= {"failed": None, "hardware": hardware["name"], "devices": devices, "cost_per_hour": cost}
     run |= {name: result[name] for name in _KEYS}
     return Finished(point.index, dump_json(run) + "\n")

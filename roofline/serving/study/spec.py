@@ -34,7 +34,7 @@ _OF_STUDY = {
     "percentile": "it is of --find-rate", "perfetto": "it is of one run", "stepwise": "it is for checking one run",
 }  # fmt: skip
 """Options of `simulate` that no run of a study has of its own, and why."""
-_PATHS = ("trace", "workload", "model", "hardware", "price")
+_PATHS = ("trace", "workload", "model", "hardware", "price", "profile", "autoscale", "failures", "kv_offload", "pools")
 
 Options = dict[str, Any]
 

@@ -136,6 +136,8 @@ class ClassEntry(Spec):
     system_prompts: Scalar | None = Field(default=None, description="how many different system prompts there are; default 1")
     turns: Scalar | None = Field(default=None, description="turns of a conversation: 5, uniform:1:9, ...; default 1")
     think: Scalar | None = Field(default=None, description="pause before each turn but the first: 10 s, exponential:10 s, ...")
+    weight: Scalar | None = Field(default=None, description="share of the service under the scheduler fair; default 1")
+    adapter: Scalar | None = Field(default=None, description="name of the LoRA adapter of its requests; default: none")
 
 
 class TrafficFile(Spec):
@@ -229,6 +231,8 @@ class _ClassBuilder:
             burstiness=self._burstiness(name, trace, rate),
             pairs=pairs,
             conversation=self._conversation(),
+            weight=self._parsed("weight", scalars.parse_weight) or 1.0,
+            adapter=clean(str(self.options["adapter"])) if self._has("adapter") else None,
             **generator,
         )
 

@@ -50,6 +50,8 @@ class RequestClass:
         pairs: observed requests, whose prompt and output lengths correlate; None: independent lengths.
         conversation: what prompts have in common: then `input_len` has the new tokens of each turn, and requests of all turns
             arrive at the rate; None: nothing.
+        weight: share of the service that it is due under the scheduler `fair`, relative to other classes; nothing else has it.
+        adapter: name of the LoRA adapter of all its requests; None: the base model, or one that is drawn.
 
     Raises:
         InputError: neither or both of a rate and a concurrency; a rate that is not above 0 and finite; a concurrency below 1.
@@ -71,6 +73,8 @@ class RequestClass:
     burstiness: float = 1.0
     pairs: Pairs | None = None
     conversation: Conversation | None = None
+    weight: float = 1.0
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.concurrency is None):

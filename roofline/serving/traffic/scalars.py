@@ -34,8 +34,8 @@ def number(value: object, what: str) -> float:
     return parsed
 
 
-def parse_rate(value: object) -> float:
-    """Parse a rate into requests/s: `8`, `8/s`, `8 requests/s`, `300/min`, `7200/h`.
+def parse_rate(value: object, of: str = "requests") -> float:
+    """Parse a rate into requests/s: `8`, `8/s`, `8 requests/s`, `300/min`, `7200/h`; `of` is the word for messages.
 
     Raises:
         InputError: no rate, another unit, or outside 1e-9 to 1e9 requests/s.
@@ -43,16 +43,28 @@ def parse_rate(value: object) -> float:
     >>> parse_rate(8), parse_rate("300 requests/min"), parse_rate("7200/h")
     (8.0, 5.0, 2.0)
     """
-    allowed = "a number of requests/s above 0, such as 8, or 300/min"
+    allowed = f"a number of {of}/s above 0, such as 8, or 300/min"
     match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     rate = number(match[1] if match else value, allowed)
     if match and match[2] is not None and match[2] not in SECONDS:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}: it may be per s, min, h or day")
     rate /= SECONDS[match[2]] if match and match[2] else 1
     if not _TINY <= rate <= _HUGE:
-        limits = "from 1e-9 to 1e9 requests/s"
+        limits = f"from 1e-9 to 1e9 {of}/s"
         raise InputError(f"must be {allowed if rate <= 0 else limits}, not {str(value)[:60]!r}")
     return rate
+
+
+def parse_weight(value: object) -> float:
+    """Parse the weight of a class: a number above 0, at most a million and at least a millionth.
+
+    Raises:
+        InputError: another value.
+    """
+    weight = number(value, "a number above 0, such as 2")
+    if not 1e-6 <= weight <= 1e6:
+        raise InputError(f"must be from 1e-6 to 1e6, not {str(value)[:60]!r}")
+    return weight
 
 
 def parse_percentile(value: object) -> float:

@@ -157,3 +157,47 @@ def test_what_a_deployment_s_file_does_not_say_is_asked_for(run: Run) -> None:
     assert answer.out == ""
     assert "--hardware" in answer.err
     assert run(*ASK, "--replicas", "3").code == 2
+
+
+BATCH = (
+    "plan", "llama-3.1-8b", "--hardware", "h100-sxm", "--tp", "1", "--dtype", "bf16", "--tokens", "2e6", "--deadline", "10 min",
+    "--input-len", "lognormal:1155:900:8k", "--output-len", "200",
+)  # fmt: skip
+
+
+def test_offline_batch_work(run: Run, tmp_path: Path) -> None:
+    """When it is done and what it costs: in words, as JSON, on the page and as a figure."""
+    answer = run(*BATCH)
+    assert answer.code == 0
+    assert answer.out.startswith("Llama 3.1 8B for 2,000,000 output tokens in 10 min")
+    assert "10,000 requests" in answer.out
+    assert "deadline 10 min" in answer.out
+    one = json.loads(run(*BATCH, "--json").out)["candidates"][0]
+    assert one["cost_total"] == pytest.approx(one["cost_per_hour"] * one["finish_s"]["mean"] / 3600)
+    assert one["cost_per_million_output_tokens"] == pytest.approx(one["cost_total"] / 2)
+    assert run(*BATCH, "-o", str(tmp_path / "plan.html")).code == 0
+    page = (tmp_path / "plan.html").read_text()
+    assert "generate" in page
+    assert "Cost against the finish time" in page or one["replicas"] == 1
+    late = run(*BATCH[:-1], "200", "--deadline", "100 ms")
+    assert late.code == 1
+    assert "Relax deadline from 100 ms to" in late.out
+
+
+def test_a_figure_of_the_finish_time(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "finish.svg"
+    assert run("plan", "llama-3.1-8b", "-H", "h100-sxm", *BATCH[8:], "--figure", "finish", "-o", str(path)).code == 0
+    assert "deadline" in path.read_text()
+
+
+def test_simulated_beside_predicted(run: Run, tmp_path: Path) -> None:
+    """In the table, in JSON and on the page."""
+    answer = run(*ASK, "--simulate", "--simulate-top", "1")
+    assert answer.code == 0
+    assert "sim. TTFT" in answer.out
+    assert "1 of 1 candidate hold" in answer.out
+    assert run(*ASK, "--simulate-top", "1", "-o", str(tmp_path / "plan.html")).code == 0
+    assert "Predicted and simulated" in (tmp_path / "plan.html").read_text()
+    refused = run(*ASK, "--simulate", "--check", "deployment.yaml")
+    assert refused.code == 2
+    assert "--simulate is for what plan finds" in refused.err

@@ -23,7 +23,7 @@ from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.run import Interrupts
 from roofline.serving.simulation.simulate import simulate
-from roofline.serving.simulation.step_log import END, RUN
+from roofline.serving.simulation.step_log import END, RUN, SHED
 
 Event = dict[str, Any]
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
@@ -180,7 +180,10 @@ def test_random_worlds(tmp_path: Path, seed: int) -> None:
     events, found = traced(tmp_path / "trace.json", seed)
     whole = lives(events)
     rows = table(found.log.ends, END)
-    assert whole.keys() == {row["index"] for row in rows}
+    waited = [row for row in table(found.log.sheds, SHED) if round(row["shed"] * 1e6) > round(row["arrived"] * 1e6)]
+    assert whole.keys() == {row["index"] for row in (*rows, *waited)}
+    for row in waited:
+        assert [part[1:3] for part in whole[int(row["index"])]] == [(round(row["arrived"] * 1e6), round(row["shed"] * 1e6))]
     for row in rows:
         parts = whole[int(row["index"])]
         assert (parts[0][1], parts[-1][2]) == (round(row["arrived"] * 1e6), round(row["ended"] * 1e6))
