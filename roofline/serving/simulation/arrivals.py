@@ -316,11 +316,13 @@ def _read_bursty(arguments: Sequence[str]) -> Bursty:
 
 
 def _read_constant(arguments: Sequence[str]) -> Constant:
-    return Constant(parse_rate(*arguments))
+    (rate,) = arguments
+    return Constant(parse_rate(rate))
 
 
 def _read_poisson(arguments: Sequence[str]) -> Poisson:
-    return Poisson(parse_rate(*arguments))
+    (rate,) = arguments
+    return Poisson(parse_rate(rate))
 
 
 def _read_gamma(arguments: Sequence[str]) -> Arrivals:

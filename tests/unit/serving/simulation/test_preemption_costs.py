@@ -91,7 +91,7 @@ def test_what_is_computed_twice_is_counted(seed: int) -> None:
     one = world(seed)
     found = one.run(False)
     chunks = sum(new for _, event in found.events if event[0] == "mixed" for _, new, _ in event[4])
-    refused = set(found.refused)
+    refused = {*found.refused, *found.shed}
     prompts = sum(prompt for request, (_, prompt, _, _) in enumerate(one.requests) if request not in refused)
     ended = sum(1 for _, event in found.events if event[0] == "token")
     again = rows(found.log.recomputed, RECOMPUTED)
