@@ -239,7 +239,7 @@ def test_adapters_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
         assert not apart(runs, steps), (seed, one.name)
         assert runs.lora == steps.lora
         ended = [int(index) for index in runs.log.ends[:: len(END)]]
-        assert sorted([*ended, *runs.refused, *runs.failed]) == list(range(len(one.requests)))
+        assert sorted([*ended, *runs.refused, *runs.failed, *runs.shed]) == list(range(len(one.requests)))
         assert runs.lora.num_admitted == runs.lora.num_hits + runs.lora.num_loaded
         loaded += runs.lora.num_loaded
     assert loaded > 100

@@ -393,7 +393,7 @@ class Replica:
         self.idle = False
         self._append_run((
             self.now, self.ends, 0.0, 0, 0, 0, 0, 0, len(scheduler.running), self._mean_waiting(),
-            cache.num_gpu_blocks - cache.num_free_blocks, 0.0, 0.0, 0, 0,
+            cache.num_gpu_blocks - cache.num_free_blocks, 0.0, 0.0, 0, 0, 0,
         ))  # fmt: skip
 
     def _complete_mixed(self) -> None:
