@@ -344,13 +344,11 @@ def world(seed: int, *, tiered: bool = False) -> World:
         if lora is not None:
             for request, draw in zip(several, repeat(lora.draws((seed,))), strict=False):
                 draw(request)
+        together = fleet is None and (lora is None or admission is None or not admission().judges)
         return serve(
-            policy, several, times, config, lora=lora,
-            replicas=replicas,
-            stepwise=stepwise, preemption=preemption, router=router, clients=clients, think=0.3, watch=watch,
-            fleet=fleet,
-            tiers=tiers, always=always,
-            admission=admission if fleet is None else None,  # they are not simulated together
+            policy, several, times, config, lora=lora, replicas=replicas, stepwise=stepwise, preemption=preemption,
+            router=router, clients=clients, think=0.3, watch=watch, fleet=fleet, tiers=tiers, always=always,
+            admission=admission if together else None,
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests), any(contents), tiers, config.speculation)
