@@ -140,6 +140,15 @@ class LimitOptions(TypedDict, total=False):
     max_cost: Annotated[Number, _text("Maximum cost per hour, in the currency of the prices.", "AMOUNT")]
     inventory: Annotated[Text, _text("Available accelerators, such as h100-sxm=16,l40s=8, or a file.", "LIST")]
     spare: Annotated[Count, _count("Number of spare replicas; 1 gives N+1 redundancy.", "0")]
+    start_up: Annotated[
+        Text,
+        _text(
+            'Time from the request for a replica until it serves, such as "2 min", for the cost of a fleet that follows '
+            "--profile.",
+            "TIME",
+            "time to load the weights at 1.55 GB/s, plus 30 s",
+        ),
+    ]
     pue: Annotated[Number, _text("Power usage effectiveness: ratio of facility power to IT power.", "FACTOR", "1")]
 
 

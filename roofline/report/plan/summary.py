@@ -106,8 +106,10 @@ def unmet(result: Plan) -> list[str]:
 
 
 def _checks(result: Plan, best: Candidate) -> list[tuple[str, str]]:
-    """Labels and texts: what was simulated, and which pools were passed over."""
+    """Labels and texts: the cost of a fleet that follows the day, what was simulated, and which pools were passed over."""
     lines = []
+    if (hour := best.cost.scaled_per_hour) is not None:
+        lines.append(("Autoscaled", f"over the day {_money(hour)} {best.cost.currency}/h on average"))
     if result.simulation is not None:
         seen = result.simulation
         text = f"{seen['holds']:,} of {plural(seen['candidates'], 'candidate')} hold"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from roofline.formatting import percent
+from roofline.formatting import duration, percent
 from roofline.predict.analyze import estimate_basis
 from roofline.predict.engine_command import (
     TRTLLM_FILE,
@@ -31,6 +31,7 @@ from roofline.serving.planning.search import Option
 from roofline.serving.planning.sizing import Role, SizedReplica
 from roofline.serving.queueing.replica import BOUND
 from roofline.serving.queueing.steady import steady
+from roofline.serving.simulation.autoscaling import start_up
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_engine
 from roofline.specs.workload import Step, decode, prefill
@@ -453,15 +454,20 @@ def _finish(query: Query, draft: CandidateDraft, batch: BatchPerformance) -> Fin
 
 
 def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
-    """Mean cost per hour with as many replicas as each part of the day needs."""
+    """Mean cost per hour with as many replicas as each part of the day needs, each from when it is requested."""
     profile, mean = query.traffic.profile, query.load.mean_rate
     if profile is None or mean is None:
         return None
-    devices = [
-        sum((_needed(mean * factor, pool.sized) + draft.spare) * pool.option.devices for pool in draft.pools)
-        for factor in profile.factors
-    ]
-    return hour * sum(devices) / len(devices)
+    devices = 0.0
+    for pool in draft.pools:
+        needed = [_needed(mean * factor, pool.sized) + draft.spare for factor in profile.factors]
+        devices += profile.mean_paid(needed, start_up_s(query, pool.sized)) * pool.option.devices
+    return hour * devices
+
+
+def start_up_s(query: Query, sized: SizedReplica) -> float:
+    """Seconds from the request for a replica until it serves: as given, or to load its weights and start its engine."""
+    return query.start_up if query.start_up is not None else start_up(sized.replica.request, {}, [])
 
 
 def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance) -> Pool:
@@ -547,6 +553,9 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
             f"{speculation.draft.name}: {options.tokens} tokens are drafted per round, each accepted with the given "
             f"probability of {options.acceptance:g}, so that a round gives {speculation.tokens:.3g} tokens"
         )
+    if query.traffic.profile is not None and query.load.mean_rate is not None:
+        takes = duration(max(start_up_s(query, pool.sized) for pool in draft.pools))
+        yield f"a fleet that follows the profile requests replicas {takes} before they serve"
     if len(draft.pools) == 2:
         link = cache_link(option.hardware)
         assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link

@@ -190,6 +190,7 @@ class Query:
         max_cost: maximum cost per hour, in the currency of the prices.
         inventory: available accelerators by name.
         pue: energy of the building over that of its machines.
+        start_up: seconds from the request for a replica until it serves; None: to load its weights and start its engine.
         top: number of candidates to return.
         attention_dp_balance: prompts are held until every data-parallel rank can start one.
         fp8_kv_cache: whether a cache in fp8 is tried beside the one that a model or checkpoint asks for.
@@ -212,6 +213,7 @@ class Query:
     max_cost: float | None = None
     inventory: dict[str, int] | None = None
     pue: float = 1.0
+    start_up: float | None = None
     top: int = 10
     attention_dp_balance: bool = False
     fp8_kv_cache: bool = False

@@ -142,6 +142,7 @@ def plan(
     rank: Literal["cost", "token-cost", "gpus", "latency"] | None = None,
     mode: Literal["colocated", "disaggregated", "any"] | None = None,
     pue: float | str | None = None,
+    start_up: float | str | None = None,
     top: int | str | None = None,
     tokens: int | str | None = None,
     deadline: float | str | None = None,
@@ -170,6 +171,8 @@ def plan(
         rank: `cost` (per hour; default at a rate), `token-cost` (default with clients), `gpus` or `latency`.
         mode: `colocated`, `disaggregated` (prefill and decode on separate servers) or `any`.
         pue: energy of the building over that of its machines (at least 1), for the bound on energy.
+        start_up: seconds, or a text such as `2 min`, from the request for a replica until it serves, for the cost of a fleet
+            that follows a `profile`; default: its weights at 1.55 GB/s, and 30 s.
         top: number of candidates to return; those of the Pareto front are added.
         tokens: offline batch work: output tokens to generate (prompts are not counted); instead of `rate` and `concurrency`.
         deadline: seconds, or a text such as `12 h`, in which they have to be done.
@@ -198,6 +201,13 @@ def plan(
         raise InputError("--kv-cache-dtype fixes the data type of the KV cache: leave out --fp8-kv-cache")
     if query.batch is not None and any(query.fixed.get(name) is not None for name in SpeculationOptions.__annotations__):
         raise InputError("--tokens: offline batch work is not planned with speculative decoding; leave one of them out")
+    if start_up is not None:
+        if query.traffic.profile is None:
+            raise InputError("--start-up is of a fleet that follows a profile: give --profile too")
+        try:
+            query = replace(query, start_up=0.0 if str(start_up).strip() == "0" else parse_seconds(start_up))
+        except InputError as error:
+            raise InputError(f"--start-up: {error}") from None
     return _run(replace(query, attention_dp_balance=attention_dp_balance, fp8_kv_cache=fp8_kv_cache))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -39,6 +39,27 @@ class Profile:
     def part(self) -> float:
         """Length of a part of the day, s."""
         return DAY / len(self.factors)
+
+    def mean_paid(self, needed: Sequence[int], lead: float) -> float:
+        """Mean number over a day of what is paid from `lead` seconds before it is needed until it is not.
+
+        In a part of length p, of which lead = k p + r, it is the most that the next k parts need, and in the last r seconds of
+        the part the most of k + 1.
+
+        Args:
+            needed: number in each part of the day.
+            lead: seconds.
+
+        >>> Profile("", (1.0,) * 4).mean_paid([1, 1, 3, 1], 3 * 3600)  # two more for a part and a half of four
+        1.75
+        """
+        parts, whole = len(needed), int(lead // self.part)
+        rest = lead / self.part - whole
+
+        def most(first: int, ahead: int) -> int:
+            return max(needed[(first + index) % parts] for index in range(min(ahead, parts - 1) + 1))
+
+        return sum((1 - rest) * most(part, whole) + rest * most(part, whole + 1) for part in range(parts)) / parts
 
     def at(self, seconds: float) -> float:
         """Load over mean load at a time in seconds after midnight, of any day."""

@@ -69,11 +69,23 @@ def test_the_peak_is_planned_for_and_the_mean_is_paid_by() -> None:
 
 def test_a_day_with_fewer_replicas_at_night() -> None:
     """Half of the day 1.5 times the mean, half of it half the mean: each half with the replicas that it needs."""
-    day = first(profile="1,3")
+    day = first(profile="1,3", start_up=0)
     most = day.pools[0].max_rate
     assert day.requests_per_s == pytest.approx(90)
-    expected = 2.95 * (math.ceil(90 / most) + math.ceil(30 / most)) / 2
-    assert day.cost.scaled_per_hour == pytest.approx(expected)
+    by_day, by_night = math.ceil(90 / most), math.ceil(30 / most)
+    assert day.cost.scaled_per_hour == pytest.approx(2.95 * (by_day + by_night) / 2)
+    # two hours ahead: of 24, in 14 those of the day
+    early = first(profile="1,3", start_up="2 h")
+    assert early.cost.scaled_per_hour == pytest.approx(2.95 * (14 * by_day + 10 * by_night) / 24)
+    assert any("requests replicas 2 h before they serve" in note for note in early.notes)
+    # the weights of one device at 1.55 GB/s, and the engine
+    usual = first(profile="1,3")
+    ahead = 16.06e9 / 1.55e9 + 30
+    assert usual.cost.scaled_per_hour == pytest.approx(
+        2.95 * (by_night + (by_day - by_night) * (0.5 + ahead / 86400)), rel=1e-4
+    )
+    with pytest.raises(InputError, match="give --profile"):
+        first(start_up="2 min")
 
 
 def test_a_prefix_cache_saves_prompts() -> None:
