@@ -43,8 +43,8 @@ class Profile:
     def mean_paid(self, needed: Sequence[int], lead: float) -> float:
         """Mean number over a day of what is paid from `lead` seconds before it is needed until it is not.
 
-        In a part of length p, of which lead = k p + r, it is the most that the next k parts need, and in the last r seconds of
-        the part the most of k + 1.
+        With parts of length p and lead = k p + r, it is the maximum over a part and the next k; in the last r seconds of the part
+        over the next k + 1.
 
         Args:
             needed: number in each part of the day.
