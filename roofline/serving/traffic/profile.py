@@ -43,7 +43,7 @@ class Profile:
     def mean_paid(self, needed: Sequence[int], lead: float) -> float:
         """Mean number over a day of what is paid from `lead` seconds before it is needed until it is not.
 
-        With parts of length p and lead = k p + r, it is the maximum over a part and the next k; in the last r seconds of the part
+        With parts of length p and lead = k p + r, it is the maximum over a part and the next k; in the last r seconds of a part
         over the next k + 1.
 
         Args:
