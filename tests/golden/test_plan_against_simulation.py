@@ -120,7 +120,7 @@ BATCHES = {
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_when_offline_work_is_done_in_two_ways(name: str) -> None:
-    """All requests at once, on one replica: finish time within 5 % (pipelines: 10 %), mean TTFT (mostly waits) 1 % more."""
+    """All requests at once, on one replica: the finish time within 5 % (pipelines: 10 %), mean TTFT (mostly waits) likewise."""
     near = 0.10 if "pp" in BATCHES[name][2] else 0.05
     model, hardware, layout, lengths, requests = BATCHES[name]
     mean = roofline.plan(model, hardware=hardware, concurrency=1, **layout, **lengths).traffic["classes"][0]["mean_output"]
@@ -133,7 +133,7 @@ def test_when_offline_work_is_done_in_two_ways(name: str) -> None:
     chosen = {key: best.pools[0].deployment[key] for key in ("max_num_seqs", "max_num_batched_tokens")}
     run = roofline.simulate(model, hardware, workload=f"at-once:{requests}", **layout, **lengths, **chosen)
     assert best.finish_s.mean == pytest.approx(run.duration_s, rel=near)
-    assert best.ttft_s.mean == pytest.approx(run.ttft_s.mean, rel=near + 0.01)
+    assert best.ttft_s.mean == pytest.approx(run.ttft_s.mean, rel=near)
     assert best.tpot_s.mean == pytest.approx(run.tpot_s.mean, rel=0.15)
 
 

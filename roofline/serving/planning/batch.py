@@ -133,13 +133,13 @@ def _scaled(times: LatencyStats, factor: float) -> LatencyStats:
 
 
 def _waits(run: OfflineRun, own: LatencyStats, bound: OfflineRun, low: float | None, high: float | None) -> LatencyStats:
-    """TTFT, which is the wait for a slot but for a step or two: `own` is that of a request that finds one."""
+    """TTFT: the wait for a slot, and the step that computes the prompt. `own` has the percentile that is asked for."""
     import numpy as np
 
     def at(share: float) -> float:
-        return float(np.interp(share, shares(), run.waits_s))
+        return float(np.interp(share, shares(), run.first_s))
 
-    mean, lowest = float(run.waits_s.mean()), float(bound.waits_s.mean())
+    mean, lowest = float(run.first_s.mean()), float(bound.first_s.mean())
     return LatencyStats(
         mean=mean,
         p50=at(0.5),

@@ -52,6 +52,7 @@ class OfflineRun:
         finish_s: seconds until the last request has ended.
         rate: requests/s of all ranks at full load.
         waits_s: seconds until a request is admitted, at `shares` of the requests.
+        first_s: seconds until its first token, likewise: at the end of a step, which a fluid has half a step earlier on average.
         running: mean number of sequences of all ranks that decode, until the end.
         tpot_s: mean seconds of their decode steps, by Little's law; 0 if outputs have one token.
     """
@@ -59,6 +60,7 @@ class OfflineRun:
     finish_s: float
     rate: float
     waits_s: Array
+    first_s: Array
     running: float
     tpot_s: float
 
@@ -84,9 +86,9 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
     mean = server.mean_steps
     if mean <= 0:  # prompts alone
         finish = requests / server.capacity
-        return OfflineRun(finish, server.capacity, finish * shares(), 0.0, 0.0)
+        return OfflineRun(finish, server.capacity, finish * shares(), finish * shares(), 0.0, 0.0)
     generations = max(math.floor(work / slots - _GENERATIONS), 0)
-    times, admitted, spent = _followed(server, work - generations * slots, slots)
+    times, admitted, spent, step_s = _followed(server, work - generations * slots, slots)
     rate = server.capacity / server.ranks
     if generations:
         # in the middle of a wave, where requests of equal lengths are admitted too
@@ -96,16 +98,18 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
         rate = (end - begin) / float(last - first)
         at, shift = int(np.searchsorted(admitted, begin)), generations * slots
         times = np.concatenate([times[:at], [first, first + shift / rate], times[at:] + shift / rate])
+        step_s = np.concatenate([step_s[:at], np.interp([begin, begin], admitted, step_s), step_s[at:]])
         admitted = np.concatenate([admitted[:at], [begin, begin + shift], admitted[at:] + shift])
         spent = spent + generations * each
     finish = float(times[-1])
     waits = np.interp(shares(), admitted / work, times)
+    first = waits + np.interp(shares(), admitted / work, step_s) / 2
     sequences = float(spent[-1])
-    return OfflineRun(finish, rate * server.ranks, waits, sequences * server.ranks / finish, sequences / (work * mean))
+    return OfflineRun(finish, rate * server.ranks, waits, first, sequences * server.ranks / finish, sequences / (work * mean))
 
 
-def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Array, Array]:
-    """Seconds at the end of each block, requests admitted by then, and seconds of all sequences by then; of a rank."""
+def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Array, Array, Array]:
+    """Seconds at the end of each block, requests admitted by then, seconds of all sequences by then, and of a step; of a rank."""
     import numpy as np
 
     steps = max(server.mean_steps / _BLOCKS, _longest(server) / _LONGEST, 1.0)  # in a block
@@ -119,7 +123,7 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
     at = np.append(0, np.geomspace(1e-3, max(server.budget / tokens, 1.0), _COUNTS))
     counted = _counted(server, at)
     history = np.zeros(0)
-    times, admitted, spent = [0.0], [0.0], [0.0]
+    times, admitted, spent, step_s = [0.0], [0.0], [0.0], [0.0]
     running, left, clock = 0.0, work, 0.0
     while left > 1e-9 or running * server.ranks > _LAST:
         if len(history) < len(times) + 1:
@@ -139,9 +143,10 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
         clock += seconds
         running, left = held + adds, left - adds
         times.append(clock)
+        step_s.append(seconds / steps)
         admitted.append(work - left)
         spent.append(spent[-1] + mean * seconds)
-    return np.array(times), np.array(admitted), np.array(spent)
+    return np.array(times), np.array(admitted), np.array(spent), np.array(step_s)
 
 
 def _longest(server: BatchServer) -> float:
