@@ -52,7 +52,7 @@ class OfflineRun:
         finish_s: seconds until the last request has ended.
         rate: requests/s of all ranks at full load.
         waits_s: seconds until a request is admitted, at `shares` of the requests.
-        first_s: seconds until its first token, likewise: at the end of a step, which a fluid has half a step earlier on average.
+        first_s: seconds until its first token, likewise: at the end of a step, on average half a step after a fluid has it.
         running: mean number of sequences of all ranks that decode, until the end.
         tpot_s: mean seconds of their decode steps, by Little's law; 0 if outputs have one token.
     """
@@ -109,7 +109,7 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
 
 
 def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Array, Array, Array]:
-    """Seconds at the end of each block, requests admitted by then, seconds of all sequences by then, and of a step; of a rank."""
+    """Seconds at the end of each block, requests admitted and seconds of all sequences by then, and of its steps; of a rank."""
     import numpy as np
 
     steps = max(server.mean_steps / _BLOCKS, _longest(server) / _LONGEST, 1.0)  # in a block
