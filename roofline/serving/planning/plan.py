@@ -47,6 +47,7 @@ from roofline.serving.planning.load import (
 from roofline.serving.planning.result import Candidate, Plan, Simulated
 from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
+from roofline.serving.simulation.settings import parse_delay
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
 from roofline.serving.traffic.scalars import parse_seconds, parse_share
@@ -205,7 +206,7 @@ def plan(
         if query.traffic.profile is None:
             raise InputError("--start-up is of a fleet that follows a profile: give --profile too")
         try:
-            query = replace(query, start_up=0.0 if str(start_up).strip() == "0" else parse_seconds(start_up))
+            query = replace(query, start_up=parse_delay(start_up))
         except InputError as error:
             raise InputError(f"--start-up: {error}") from None
     return _run(replace(query, attention_dp_balance=attention_dp_balance, fp8_kv_cache=fp8_kv_cache))

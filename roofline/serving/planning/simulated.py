@@ -49,7 +49,7 @@ _SLICE = 32
 _REQUESTS, _EACH, _GENERATIONS, _MOST = 10_000, 1000, 20, 100_000
 """Requests of a run: at least these, per replica, and times those that run at a time; at most."""
 _FULL_LOAD = 20_000
-"""Requests of offline work from which on the rest is at the rate of the latter half of so many."""
+"""Most requests of offline work that are simulated: the time of the rest follows from the rate of the latter half of these."""
 _SEED, _SEEDS = 0, 3
 _TIMES = ("ttft", "tpot")
 _SERVERS = itertools.count()  # names of tables; the `id` of an object is used again when it has gone

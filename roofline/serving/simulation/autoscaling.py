@@ -311,4 +311,4 @@ def start_up(request: ResolvedRequest, given: dict[str, Any], notes: list[Assump
     why += " (130 GB in 84 s, arXiv:2401.14351, section 2.2)" if "load_rate" not in given else ""
     why += f", and {engine:g} s of the engine's start" + ("" if "engine_start" in given else " (assumed)")
     notes.append(Assumption("start_up", f"{seconds:.3g} s", "assumed", f"{why}; no node has to be found for it"))
-    return float(seconds)
+    return seconds

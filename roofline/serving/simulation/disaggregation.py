@@ -28,7 +28,7 @@ from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.router import AnyReplica, Refuse, Route, Source
+from roofline.serving.simulation.router import AnyReplica, Refuse, Route, Source, arrivals_until
 from roofline.serving.simulation.scheduler import Scheduler
 from roofline.serving.simulation.step_log import StepLog
 
@@ -263,7 +263,7 @@ def _ranks(replica: AnyReplica) -> Sequence[Replica]:
     return replica.ranks if isinstance(replica, RankGroup) else (replica,)
 
 
-def disaggregated_loop(  # noqa: C901 - the events in the order of time
+def disaggregated_loop(
     source: Source, prefill: Sequence[AnyReplica], decode: Sequence[AnyReplica], routes: tuple[Route, Route],
     transfers: Transfers, refuse: Refuse, logs: Sequence[StepLog],
 ) -> None:  # fmt: skip
@@ -286,16 +286,11 @@ def disaggregated_loop(  # noqa: C901 - the events in the order of time
     for log in logs:
         log.on_end = source.ended
 
-    def send(until: float) -> None:
-        while (time := source.next_time()) <= until:
-            if (request := source.pop()) is None:
-                continue
-            if refuse(request):
-                source.ended(request, time)
-            else:
-                leg = transfers.to_prefill(request)
-                to_prefill(leg, time).accept(leg, time)
+    def accept(request: Request, time: float) -> None:
+        leg = transfers.to_prefill(request)
+        to_prefill(leg, time).accept(leg, time)
 
+    send = arrivals_until(source, accept, refuse)
     while True:
         replica = min(replicas, key=_ends)
         arrival, arrived = source.next_time(), transfers.next_time()

@@ -258,15 +258,10 @@ def dependent_loop(
         NoProgressError: requests wait, and none of them can ever run.
     """
 
-    def send(until: float) -> None:
-        while (time := source.next_time()) <= until:
-            if (request := source.pop()) is None:
-                continue
-            if refuse(request):
-                source.ended(request, time)
-            else:
-                route(request, time).accept(request, time)
+    def accept(request: Request, time: float) -> None:
+        route(request, time).accept(request, time)
 
+    send = arrivals_until(source, accept, refuse)
     for log in logs:
         log.on_end = source.ended
     single = replicas[0] if len(replicas) == 1 else None
@@ -281,6 +276,27 @@ def dependent_loop(
             replica.complete()
             send(replica.now)
             replica.begin()
+
+
+def arrivals_until(source: Source, accept: Callable[[Request, float], None], refuse: Refuse) -> Callable[[float], None]:
+    """Return a function that accepts or refuses the requests that arrive up to a time in seconds.
+
+    Args:
+        source: requests.
+        accept: sends a request to a replica at the time of its arrival.
+        refuse: whether a request is refused.
+    """
+
+    def send(until: float) -> None:
+        while (time := source.next_time()) <= until:
+            if (request := source.pop()) is None:
+                continue
+            if refuse(request):
+                source.ended(request, time)
+            else:
+                accept(request, time)
+
+    return send
 
 
 def _ends(replica: AnyReplica) -> float:
