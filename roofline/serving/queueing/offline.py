@@ -103,9 +103,9 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
         spent = spent + generations * each
     finish = float(times[-1])
     waits = np.interp(shares(), admitted / work, times)
-    first = waits + np.interp(shares(), admitted / work, step_s) / 2
+    first_s = waits + np.interp(shares(), admitted / work, step_s) / 2
     sequences = float(spent[-1])
-    return OfflineRun(finish, rate * server.ranks, waits, first, sequences * server.ranks / finish, sequences / (work * mean))
+    return OfflineRun(finish, rate * server.ranks, waits, first_s, sequences * server.ranks / finish, sequences / (work * mean))
 
 
 def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Array, Array, Array]:
