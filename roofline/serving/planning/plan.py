@@ -47,6 +47,7 @@ from roofline.serving.planning.load import (
 from roofline.serving.planning.result import Candidate, Plan, Simulated
 from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
+from roofline.serving.simulation.autoscaling import start_up as time_of_start
 from roofline.serving.simulation.settings import parse_delay
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
@@ -309,7 +310,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
         first: the first one's deployment, whose assumptions are listed.
         **others: the other fields of the plan.
     """
-    below = () if first is None else _provenance(first, query.load)
+    below = () if first is None else _provenance(first, query)
     return Plan(
         inputs=_inputs(query, () if first is None else (entry for entry in first.inputs if entry.role == "draft")),
         model={
@@ -605,7 +606,14 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
                          f"of {query.pue:g}")  # fmt: skip
 
 
-def _provenance(request: ResolvedRequest, load: Load) -> Iterable[Assumption]:
+def _provenance(request: ResolvedRequest, query: Query) -> Iterable[Assumption]:
     """The choices behind a deployment (formats, engine defaults), and the sources of its estimates."""
     yield from (note for note in request.assumptions if note.name not in _CHOSEN)
-    yield from estimate_notes(request, typical_steps(request, load))
+    yield from estimate_notes(request, typical_steps(request, query.load))
+    if query.start_up is not None:
+        why = "from the request for a replica until it serves"
+        yield Assumption("start_up", f"{query.start_up:.3g} s", "given", why)
+    elif query.traffic.profile is not None and query.load.mean_rate is not None:
+        notes: list[Assumption] = []
+        time_of_start(request, {}, notes)
+        yield from notes

@@ -88,6 +88,21 @@ def test_a_day_with_fewer_replicas_at_night() -> None:
         first(start_up="2 min")
 
 
+@pytest.mark.parametrize(
+    ("options", "origin", "value", "why"),
+    [
+        ({}, "assumed", "40.4 s", "arXiv:2401.14351"),
+        ({"start_up": 0}, "given", "0 s", ""),
+        ({"start_up": "2 min"}, "given", "120 s", ""),
+    ],
+)
+def test_the_time_of_a_start_is_stated_with_its_source(options: dict[str, Any], origin: str, value: str, why: str) -> None:
+    found = planned(profile="1,3", **options)
+    (note,) = [note for note in found.assumptions if note.name == "start_up"]
+    assert (note.origin, note.value) == (origin, value)
+    assert why in note.why
+
+
 def test_a_prefix_cache_saves_prompts() -> None:
     none, most = first(), first(prefix_hit=0.8)
     assert most.pools[0].max_rate > 1.5 * none.pools[0].max_rate
