@@ -88,6 +88,8 @@ def finish(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure
     if len(timed) < 2 or planned.batch is None:
         return None
     by_devices, front = _by_devices(timed), on_front(planned, values, candidates)
+    deadline = planned.batch.deadline
+    length, unit = (3600.0, "h") if deadline >= 3600 else (1.0, "s")
     series, rows = [], []
     kinds = [price.hardware for price in planned.prices][:_HUES]
     for variant, kind in enumerate([*kinds, "other hardware"]):
@@ -99,7 +101,7 @@ def finish(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure
                     name=kind,
                     kind="points",
                     role=role,
-                    x=tuple([_finish(one) for one in dots]),
+                    x=tuple([_finish(one) / length for one in dots]),
                     y=tuple([_paid(one, by_devices) for one in dots]),
                     labels=tuple([_finish_label(planned, one) for one in dots]),
                     short=tuple([f"{one.of.number}" for one in dots]),
@@ -119,11 +121,11 @@ def finish(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure
         key="finish",
         title=f"{'Devices' if by_devices else 'Cost'} against the finish time",
         note="Numbers are those of the table. Filled: none listed is cheaper and done earlier.",
-        x=Axis(title="done after", scale="log", unit="s"),
+        x=Axis(title="finish time", scale="log", unit=unit),
         y=Axis(title="devices" if by_devices else "cost in total", scale="linear", unit="" if by_devices else planned.currency),
         series=tuple(series),
-        marks=(Mark(text=f"deadline: {duration(planned.batch.deadline)}", x=planned.batch.deadline, role="slo"),),
-        table=table("finish-rows", "Points", "", ("no.", "hardware", head, "done after", "on the front"), rows),
+        marks=(Mark(text=f"deadline: {duration(deadline)}", x=deadline / length, role="slo"),),
+        table=table("finish-rows", "Points", "", ("no.", "hardware", head, "finish time", "on the front"), rows),
     )
 
 

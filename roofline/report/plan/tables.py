@@ -412,7 +412,8 @@ def subtitle(planned: Planned) -> str:
     if len(planned.classes) > 1:
         return f"{len(planned.classes)} classes of requests"
     one = planned.classes[0]
-    return f"prompt {one.input_len}, output {one.output_len} · {_objectives(one)} of requests"
+    lengths = f"prompt {one.input_len}, output {one.output_len}"
+    return lengths if one.ttft is None and one.tpot is None else f"{lengths} · {_objectives(one)} of requests"
 
 
 def searched(planned: Planned) -> str:
