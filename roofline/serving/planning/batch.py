@@ -133,7 +133,7 @@ def _scaled(times: LatencyStats, factor: float) -> LatencyStats:
 
 
 def _waits(run: OfflineRun, own: LatencyStats, bound: OfflineRun, low: float | None, high: float | None) -> LatencyStats:
-    """TTFT: the wait for a slot, and the step that computes the prompt. `own` has the percentile that is asked for."""
+    """TTFT: the wait for a slot, and the step that computes the prompt. `own` has the percentile that was set."""
     import numpy as np
 
     def at(share: float) -> float:
