@@ -4,7 +4,8 @@ Tests are marked by kind: `unit`, `properties`, `golden`, `parity`, `contracts`,
 folder, `examples` for those in docstrings. `fast` are the quick ones that need no extra: `pytest -m fast`.
 
 `--order reverse` runs tests from the last to the first; `--order 7` shuffles modules, and the tests in each of them, by that
-number. Examples in modules of the package are skipped where an extra that they import is not installed.
+number. `--every 8` runs of each parametrized test the first case and every eighth after it. Examples in modules of the package
+are skipped where an extra that they import is not installed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
@@ -30,8 +32,11 @@ for name in (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--order`."""
+    """Adds `--order` and `--every`."""
     parser.addoption("--order", metavar="reverse|NUMBER", type=_order, help="run tests in reverse, or shuffled by this number")
+    parser.addoption(
+        "--every", metavar="N", type=_every, default=1, help="of each parametrized test, run the first case and every N-th"
+    )
 
 
 def _order(text: str) -> str:
@@ -39,6 +44,13 @@ def _order(text: str) -> str:
         msg = f"--order must be reverse or a whole number from 0, not {text!r}"
         raise pytest.UsageError(msg)
     return text
+
+
+def _every(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        msg = f"--every must be a whole number from 1, not {text!r}"
+        raise pytest.UsageError(msg)
+    return int(text)
 
 
 TESTS = Path(__file__).with_name("tests")
@@ -58,7 +70,21 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of a module stay together: what a module prepares once is not prepared again for each of them."""
+    """Deselects cases by `--every`, and sorts by `--order`.
+
+    Tests of a module stay together: what a module prepares once is not prepared again for each of them.
+    """
+    every = config.getoption("--every")
+    if every > 1:
+        number: Counter[str] = Counter()
+        chosen: list[pytest.Item] = []
+        left: list[pytest.Item] = []
+        for item in items:
+            test = item.nodeid.partition("[")[0]
+            (left if number[test] % every else chosen).append(item)
+            number[test] += 1
+        config.hook.pytest_deselected(items=left)
+        items[:] = chosen
     order = config.getoption("--order")
     if order == "reverse":
         items.reverse()
