@@ -199,7 +199,7 @@ def _shared(layer_types: dict[str, Any]) -> dict[str, str]:
 
 
 def _node(value: Any, column: int, *, block: bool = False) -> Any:
-    """Plain data as it is written: on one line where it fits and `block` is false."""
+    """Plain data as it is written: on one line where it fits and `block` is false, a list of plain values in any case."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     node: Any
@@ -209,7 +209,8 @@ def _node(value: Any, column: int, *, block: bool = False) -> Any:
         node = CommentedSeq(_node(one, column + 2) for one in value)
     else:
         return value
-    if not block and (isinstance(value, list) or column + len(str(value)) <= _WIDTH):
+    plain = isinstance(value, list) and not any(isinstance(one, dict | list) for one in value)
+    if not block and (plain or column + len(str(value)) <= _WIDTH):
         node.fa.set_flow_style()
     else:
         node.fa.set_block_style()
