@@ -4,9 +4,9 @@ import atexit
 import gc
 import os
 
-# This process is ours alone and short. While it starts, the collector would look for garbage that is not there, and
-# pydantic for plugins in every installed package.
-gc.set_threshold(500_000)
+# This process is ours alone. While it starts, the collector would look for garbage that is not there, and pydantic for plugins
+# in every installed package. NB: with a far higher threshold, cycles that hold large arrays fill the memory in a long run.
+gc.set_threshold(10_000)
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 # What is alive when it ends goes with the process: a last collection would walk through all of it, for a fifth of the
 # CPU time of a short command.
