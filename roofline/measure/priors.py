@@ -13,7 +13,7 @@ Communication over PCIe was measured in one host: nothing can be left out, and o
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -127,9 +127,21 @@ def derive(kernels_seen: Iterable[Sample], without: Collection[str] = ()) -> dic
 
 def predicted(some: list[Sample], values: dict[str, float]) -> Array:
     """Seconds of kernels by the prior, array of shape [kernels]."""
+    return _seconds(_resources(some), values)
+
+
+def _resources(some: list[Sample]) -> Array:
+    """Seconds for which each of `RESOURCES` is busy at its peak, array of shape [3, kernels]."""
     import numpy as np
 
-    slowest = np.max([_column(some, name) / values[name] for name in RESOURCES], axis=0)
+    return np.array([_column(some, name) for name in RESOURCES])
+
+
+def _seconds(resources: Array, values: dict[str, float]) -> Array:
+    """Seconds of kernels by the prior, from their `_resources`."""
+    import numpy as np
+
+    slowest = np.max(resources / np.array([[values[name]] for name in RESOURCES]), axis=0)
     seconds: Array = values["launch"] + values["wait"] + slowest
     return seconds
 
@@ -201,14 +213,15 @@ def _solve(some: list[Sample]) -> tuple[dict[str, float], tuple[str, ...]]:
     free = [entry for entry in free if entry.name == "wait" or _column(some, entry.name).max() > 0]
     rest = {entry.name: entry.start for entry in SHARES.parameters if entry not in free}
     rest["launch"] = float(np.median(_column(some, "launch")))
-    own, measured = np.array([sample.architecture for sample in some]), np.log(_column(some, "seconds"))
-    weights = np.sqrt(1 / np.array([(own == name).sum() for name in own]))
+    measured, resources = np.log(_column(some, "seconds")), _resources(some)
+    count = Counter(sample.architecture for sample in some)
+    weights = np.sqrt(1 / np.array([count[sample.architecture] for sample in some]))
 
     def values(logarithms: Array) -> dict[str, float]:
         return rest | dict(zip([entry.name for entry in free], map(float, np.exp(logarithms)), strict=True))
 
     def misses(logarithms: Array) -> Array:
-        wrong: Array = weights * (np.log(predicted(some, values(logarithms))) - measured)
+        wrong: Array = weights * (np.log(_seconds(resources, values(logarithms))) - measured)
         return wrong
 
     bounds = np.log([entry.low for entry in free]), np.log([entry.high for entry in free])

@@ -220,10 +220,7 @@ class Hardware:
     @property
     def peaks(self) -> dict[str, float]:
         """Dense peak of the matrix units of one device in FLOP/s, by dtype; overrides applied."""
-        scale = self.overrides.get("peak_scale", 1)
-        return {
-            dtype: self.overrides.get("peak_flops", rate.value) * scale for dtype, rate in self.accelerator.peak_flops.items()
-        }
+        return {dtype: self.peak(dtype) for dtype in self.accelerator.peak_flops}
 
     def peak(self, dtype: str) -> float:
         """Dense peak of the matrix units of one device in FLOP/s.
@@ -231,9 +228,10 @@ class Hardware:
         Raises:
             UnknownNameError: the matrix units do not multiply this dtype.
         """
-        if dtype not in self.accelerator.peak_flops:
+        rate = self.accelerator.peak_flops.get(dtype)
+        if rate is None:
             raise UnknownNameError(f"matrix dtype of {self.accelerator.name}", dtype, self.accelerator.peak_flops)
-        return self.peaks[dtype]
+        return self.overrides.get("peak_flops", rate.value) * self.overrides.get("peak_scale", 1)
 
     @property
     def vector_peak(self) -> float | None:

@@ -18,6 +18,7 @@ pytest.importorskip("torch", reason="the bench runs through torch")
 from roofline.errors import InputError
 from roofline.measure.bench.point import Point
 from roofline.measure.bench.records_file import RecordsFile
+from roofline.measure.bench.run import Request, execute
 from roofline.measure.bench.suites import Scope, plan
 from roofline.measure.records.columns import COLUMNS
 from roofline.specs.library import load_hardware
@@ -48,16 +49,27 @@ def identities(folder: Path) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all ceilings of the machine, however slow it is, and what a short run of all suites adds."""
+    """A folder with the ceilings of the machine, however slow it is, and what a short run of the other suites adds.
+
+    Runs are short, and repeated on slow machines: of a minute until nine of ten ceilings are measured, or left out because they
+    would take too long there, and of seconds until attention is among the operators.
+    """
     folder = tmp_path_factory.mktemp("records")
-    ceilings = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "1200", "-o", folder, "--json")
-    assert ceilings.returncode == 0, ceilings.stderr
-    done = bench("bench", "run", "--suite", "all", "--device", "cpu", "--budget", "30", "-o", folder, "--json")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["outcome"] in ("budget", "done")
-    assert report["before"] + report["records"] == len(rows(folder))
-    assert report["hardware"] is True
+    for suite, budgets in (("ceilings", (60, 120, 300, 600)), ("operators,transfers,collectives", (12, 30, 60, 300))):
+        for budget in budgets:
+            had = len(rows(folder)) if (folder / "records.csv").exists() else 0
+            done = bench("bench", "run", "--suite", suite, "--device", "cpu", "--budget", budget, "-o", folder, "--json")
+            assert done.returncode == 0, done.stderr
+            report = json.loads(done.stdout)
+            assert report["outcome"] in ("budget", "done")
+            assert suite != "ceilings" or report["before"] == had
+            assert had + report["records"] == len(rows(folder))
+            assert report["hardware"] is True
+            through = report["before"] + report["records"] + len(report["not_run"]) >= 0.9 * report["points"]
+            if through if suite == "ceilings" else "attention_decode" in {row["op"] for row in rows(folder)}:
+                break
+        else:
+            pytest.fail(f"suite {suite}: not measured in {sum(budgets)} s")
     return folder
 
 
@@ -80,7 +92,8 @@ def test_environment(measured: Path) -> None:
     assert found["device"]["kind"] == "cpu"
     assert found["libraries"]["torch"].startswith("2.")
     assert 0 < found["noise"]["timer_s"] < 1e-4
-    _, run = found["runs"]
+    assert len(found["runs"]) >= 2
+    run = found["runs"][-1]
     assert run["outcome"] in ("budget", "done")
     assert run["before"]["free_bytes"] > 0
     assert run["after"] is not None
@@ -133,7 +146,9 @@ def _heeds_interrupts() -> None:
 
 
 def started(folder: Path) -> subprocess.Popen[bytes]:
-    """A run that has written a few records."""
+    """A run that has written a few records more than there were."""
+    path = folder / "records.csv"
+    before = path.read_bytes().count(b"\n") if path.exists() else 1
     process = subprocess.Popen(
         command("bench", "run", "--suite", "ceilings,operators", "--device", "cpu", "-o", folder),
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -141,30 +156,32 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
     )  # fmt: skip
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline and process.poll() is None:
-        if (folder / "records.csv").exists() and (folder / "records.csv").read_bytes().count(b"\n") >= 4:
+        if path.exists() and path.read_bytes().count(b"\n") >= before + 3:
             return process
         time.sleep(0.05)
     pytest.fail(f"no record after ten minutes; the run ended with {process.poll()}")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 4), (signal.SIGTERM, 4), (signal.SIGKILL, -9)])
-def test_no_finished_record_is_lost(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """Ctrl-C, a polite kill and a rough one; the next run keeps what there is and repeats none of it."""
-    process = started(tmp_path)
-    before = identities(tmp_path)
-    process.send_signal(number)
-    process.communicate(timeout=600)
-    assert process.returncode == code
-    kept = identities(tmp_path)
-    assert kept[: len(before)] == before
-    again = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "6", "-o", tmp_path, "--json")
+def test_no_finished_record_is_lost(tmp_path: Path) -> None:
+    """Ctrl-C, a polite kill and a rough one, in one folder; each next run keeps what there is and repeats none of it."""
+    kept: list[tuple[str, ...]] = []
+    for number, code in ((signal.SIGINT, 4), (signal.SIGTERM, 4), (signal.SIGKILL, -9)):
+        process = started(tmp_path)
+        before = identities(tmp_path)
+        process.send_signal(number)
+        process.communicate(timeout=600)
+        assert process.returncode == code
+        assert before[: len(kept)] == kept
+        kept = identities(tmp_path)
+        assert kept[: len(before)] == before
+    again = bench("bench", "run", "--suite", "ceilings,operators", "--device", "cpu", "--budget", "5", "-o", tmp_path, "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["before"] == len(kept)
     found = identities(tmp_path)
     assert found[: len(kept)] == kept
     assert len(set(found)) == len(found)
     outcomes = [run["outcome"] for run in json.loads((tmp_path / "environment.json").read_text())["runs"]]
-    assert outcomes[0] == ("interrupted" if code == 4 else "killed")
+    assert outcomes[:3] == ["interrupted", "interrupted", "killed"]
 
 
 def test_half_a_line_is_cut_away(tmp_path: Path) -> None:
@@ -205,10 +222,9 @@ def test_a_folder_of_another_machine(gpu: str, version: str, words: str, tmp_pat
     point = Point("operators", "gemm", "fp32", {"m": 1, "n": 2, "k": 3})
     records_file.add(point.columns(gpu or gpu_id(device("cpu")), version or torch.__version__) | {"latency_us": "5.0"})
     records_file.close()
-    done = bench("bench", "run", "--device", "cpu", "--budget", "5", "-o", tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
-    assert "name another folder" in done.stderr
+    with pytest.raises(InputError, match="name another folder") as refused:
+        execute(Request(tmp_path, ("ceilings",), "cpu", budget=5.0), lambda _: None)
+    assert words in str(refused.value)
 
 
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", "\x00\xff", "nothing\n"])
@@ -246,24 +262,53 @@ def test_the_plan(scope: Scope) -> None:
             assert point.cost.bytes * 1024 >= 4 * scope.cache_bytes
 
 
-def test_the_script_of_the_whole_plan(tmp_path: Path) -> None:
-    """Two calls into one folder: the second goes on where the first stopped, and both end with the comparison."""
-    environment = {**ENVIRONMENT, "DEVICE": "cpu", "PYTHON": sys.executable}
+SHORTENED = """#!/bin/sh
+# Python, which runs a benchmark for five seconds instead of its budget
+echo "$*" >> "$CALLS"
+case "$*" in
+*--budget*)
+  all=$*; after=${all#*--budget }
+  exec "$REAL" ${all%%--budget *} --budget 5 ${after#* } ;;
+*) exec "$REAL" "$@" ;;
+esac
+"""
+
+
+def test_the_script_of_the_whole_plan(measured: Path, tmp_path: Path) -> None:
+    """Two calls of nine minutes into one folder: the second goes on where the first stopped, both end with the comparison.
+
+    Budgets are those of nine minutes: a sixth for ceilings, then what the first benchmarks left, less a fifteenth for the
+    summary. The folder has records already, and what runs takes five seconds of each budget.
+    """
+    python, calls, folder = tmp_path / "python", tmp_path / "calls", tmp_path / "records"
+    python.write_text(SHORTENED, encoding="utf-8")
+    python.chmod(0o755)
+    folder.mkdir()
+    for name in ("records.csv", "environment.json", "hardware.yaml"):
+        (folder / name).write_bytes((measured / name).read_bytes())
+    environment = {**ENVIRONMENT, "DEVICE": "cpu", "PYTHON": str(python), "REAL": sys.executable, "CALLS": str(calls)}
+    environment.pop("BUDGET", None)
     script = ROOT / "measurements" / "measure"
-    counts = []
-    for part, budget in (
-        ("1", "30"),
-        ("2", "15"),
-    ):  # a sixth of the first one is for ceilings, which take five seconds at least
-        environment["BUDGET"] = budget
+    known, runs = identities(folder), []
+    for part in ("1", "2"):
         done = subprocess.run(
-            [str(script), part, str(tmp_path)], capture_output=True, text=True, check=False, env=environment, timeout=1200
+            [str(script), part, str(folder)], capture_output=True, text=True, check=False, env=environment, timeout=1200
         )
         assert done.returncode == 0, done.stderr
         assert "predicted / measured" in done.stdout
-        counts.append(len(rows(tmp_path)))
-    assert counts[1] > counts[0] > 5
-    assert len(set(identities(tmp_path))) == counts[1]
+        now = identities(folder)
+        assert now[: len(known)] == known
+        assert len(set(now)) == len(now)
+        known = now
+        runs += [line.split() for line in calls.read_text(encoding="utf-8").splitlines() if "--budget" in line]
+        calls.unlink()
+    entries = [json.loads((path / "environment.json").read_text(encoding="utf-8"))["runs"] for path in (measured, folder)]
+    assert [run["outcome"] in ("budget", "done") for run in entries[1][len(entries[0]) :]] == [True] * 3
+    assert [words[words.index("--suite") + 1] for words in runs] == ["ceilings", "ceilings,transfers,operators", "all"]
+    assert ["--counters" in words for words in runs] == [False, True, False]
+    budgets = [int(words[words.index("--budget") + 1]) for words in runs]
+    assert budgets[0] == 540 // 6
+    assert all(200 < budget <= 540 - 540 // 15 for budget in budgets[1:])
     assert subprocess.run([str(script)], capture_output=True, check=False, env=environment).returncode == 2
 
 
@@ -283,27 +328,36 @@ def test_collectives_between_processes() -> None:
     assert not group.stopped
 
 
-def test_a_point_that_killed_a_run_comes_last(tmp_path: Path) -> None:
-    """A run that died left the name of the point it was in: the next one measures everything else before it."""
-    first = plan(("ceilings",), Scope("cpu", 32 * 2**20, ()))[0]
+def test_a_point_that_killed_a_run_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that died left the name of the point it was in: the next one measures everything else before it.
+
+    Of the ceilings the copies and reads of a few KiB, which take no time on any machine.
+    """
+    small = [point for point in plan(("ceilings",), Scope("cpu", 32 * 2**20, ())) if point.numbers.get("bytes", 2**30) <= 2**16]
+    first = small[0]
+    assert len(small) >= 4
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: small)
     (tmp_path / ".at").write_text(str(first), encoding="utf-8")
-    done = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "15", "-o", tmp_path, "--json")
-    assert done.returncode == 0, done.stderr
+    assert execute(Request(tmp_path, ("ceilings",), "cpu"), lambda _: None).outcome == "done"
     environment = json.loads((tmp_path / "environment.json").read_text(encoding="utf-8"))
     assert environment["suspects"] == [str(first)]
     assert not (tmp_path / ".at").exists()
-    found = rows(tmp_path)
-    assert len(found) >= 2
-    size = str(first.numbers["bytes"])
-    suspected = [(row["kernel"], row["bytes"], row["cache"]) == ("copy", size, "cold") for row in found]
-    assert not any(suspected[:-1])  # a quick machine gets as far as the last one
+    found = [(row["kernel"], int(row["bytes"])) for row in rows(tmp_path)]
+    assert found == [(point.texts["kernel"], point.numbers["bytes"]) for point in [*small[1:], first]]
 
 
 @pytest.mark.parametrize("content", ["[]", '{"runs": 5}', '{"runs": [1]}', '{"suspects": [1]}', "{", ""])
 def test_a_broken_environment(content: str, tmp_path: Path) -> None:
     """Is not written over."""
     (tmp_path / "environment.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match="is not the environment of a run"):
+        execute(Request(tmp_path, ("ceilings",), "cpu", budget=6.0), lambda _: None)
+    assert (tmp_path / "environment.json").read_text(encoding="utf-8") == content
+
+
+def test_what_is_refused_ends_with_2(tmp_path: Path) -> None:
+    """With the reason on stderr, and nothing else."""
+    (tmp_path / "environment.json").write_text("{", encoding="utf-8")
     done = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "6", "-o", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "is not the environment of a run" in done.stderr
-    assert (tmp_path / "environment.json").read_text(encoding="utf-8") == content

@@ -106,25 +106,41 @@ def test_what_an_estimate_rests_on() -> None:
     assert {name: phase.estimate_basis for name, phase in steps.items()} == {"apple-m5-max": "published", "tpu-v6e": "prior"}
 
 
-def _closed_form(values: Any, row: Row) -> float:
-    """Seconds of a step: calls, then what is slower of memory and the ALUs that widen weights, then the cache."""
+def _columns(some: list[Row]) -> tuple[Any, ...]:
+    """Of each row bytes of weights and of cache, parameters that are widened, byte/s of memory and FLOP/s of the ALUs."""
+    found = []
+    for row in some:
+        chip = load_hardware(row["hardware"])[0]
+        assert chip.vector_peak is not None
+        assert chip.accelerator.compute_units is not None
+        share = float(row["gpu_cores"]) / chip.accelerator.compute_units.value if row["gpu_cores"] else 1
+        weights, kv = (6.607e9, 524288) if row["model"] == "llama-2-7b" else (7.505e9, 131072)
+        widened = (row["weights"] != "f16") * weights
+        found.append(
+            (weights * BITS[row["weights"]] / 8, kv * int(row["cached"]), widened, chip.bandwidth, chip.vector_peak * share)
+        )
+    return tuple(np.array(found).T)
+
+
+def _closed_form(values: Any, columns: tuple[Any, ...]) -> Any:
+    """Seconds of each step: calls, then what is slower of memory and the ALUs that widen weights, then the cache."""
     share, calls, widen, cache_share = values
-    chip = load_hardware(row["hardware"])[0]
-    assert chip.vector_peak is not None
-    assert chip.accelerator.compute_units is not None
-    alus = chip.vector_peak * (float(row["gpu_cores"]) / chip.accelerator.compute_units.value if row["gpu_cores"] else 1)
-    weights, kv = (6.607e9, 524288) if row["model"] == "llama-2-7b" else (7.505e9, 131072)
-    memory = weights * BITS[row["weights"]] / 8 / chip.bandwidth / share
-    slowest = max(memory, (row["weights"] != "f16") * widen * weights / alus)
-    return float(calls / 1000 + slowest + kv * int(row["cached"]) / chip.bandwidth / cache_share)
+    weights, kv, widened, bandwidth, alus = columns
+    return calls / 1000 + np.maximum(weights / bandwidth / share, widen * widened / alus) + kv / bandwidth / cache_share
+
+
+def _speeds(some: list[Row]) -> Any:
+    return np.array([float(row["tokens_per_s"]) for row in some])
 
 
 def _solve(some: list[Row], widen: float | None = None) -> Any:
     """What SciPy's least squares give: values (`x`) and how far they are off (`cost`); with a number for `widen`, beside it."""
     optimize = pytest.importorskip("scipy.optimize")
 
+    columns, speeds = _columns(some), _speeds(some)
+
     def misses(values: Any) -> Any:
-        return [np.log(_closed_form(values, row) * float(row["tokens_per_s"])) for row in some]
+        return np.log(_closed_form(values, columns) * speeds)
 
     low, high = (0, 60) if widen is None else (0.999 * widen, 1.001 * widen)
     solved = [
@@ -158,7 +174,7 @@ def test_the_shipped_values_are_what_the_speeds_give() -> None:
     ratios = []
     for name, left_out in by_chip.items():
         values = _solve([row for row in apple if row["hardware"] != name]).x
-        ratios += [1 / float(row["tokens_per_s"]) / _closed_form(values, row) for row in left_out]
+        ratios += list(1 / _speeds(left_out) / _closed_form(values, _columns(left_out)))
     low, high = family.bands["all"]
     assert np.median(np.abs(np.array(ratios) - 1)) < 0.1
     assert np.mean([low <= ratio <= high for ratio in ratios]) == pytest.approx(0.8, abs=0.05)

@@ -88,10 +88,25 @@ def test_a_prior_holds_what_a_card_without_measurements_does(
     assert between["low"] <= published_rate <= between["high"]
 
 
+def _fastest(some: list[Row]) -> list[Row]:
+    """Of each model in each format, and of each card in each format, the row of the most tokens per device."""
+
+    def tokens(row: Row) -> float:
+        return row.measured * (1 + row.input_len / row.output_len) / (row.tp * row.pp * row.dp)
+
+    chosen: dict[tuple[str, str], Row] = {}
+    for row in some:
+        for key in ((row.model, row.dtype), (row.gpu, row.dtype)):
+            chosen[key] = max(chosen.get(key, row), row, key=tokens)
+    return list(dict.fromkeys(chosen.values()))
+
+
 def test_no_row_beats_its_floor(published: tuple[list[Row], Path]) -> None:
-    """What was measured is possible: every fifth row, as a claim with its lengths."""
+    """What was measured is possible, as a claim with its lengths: the rows that come nearest to what hardware can do."""
     some, configs = published
-    for row in some[::5]:
+    fastest = _fastest(some)
+    assert len(fastest) >= 27
+    for row in fastest:
         options = {name: value for name, value in row.options.items() if name not in ("engine", "backend")}
         judged = judge(
             model=model(row.model, configs), hardware=row.gpu, tokens_per_s=row.measured, input_len=row.input_len,

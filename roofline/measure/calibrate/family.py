@@ -14,7 +14,7 @@ from roofline.measure.records.ops import RECORD_OPS
 from roofline.measure.records.row_groups import call, conditions, group_rows
 from roofline.operators.base import Operator
 from roofline.predict.efficiency.estimate import regime_shares
-from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Parameter, Values
 from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family, HeldOut, Regime
 
@@ -28,6 +28,10 @@ _FEW_ROWS = 200
 """Rows below which three parameters may do better than eight: cross-validation decides."""
 _MAX_ROWS = 4000
 """That one fit looks at; a form has at most eight parameters."""
+_EVALUATIONS, _FEW_EVALUATIONS = 200, 8
+"""Of the residuals: of a fit at most, and of one that only tells which settings of switches are worth more of them."""
+_SHORTLIST = 3
+"""Settings of switches, the best after a few steps, that are solved to the end for each number of ranks left out."""
 _FOLDS = 4
 _FEWEST_ROWS = 20
 """Rows below which a regime has no band of its own."""
@@ -95,7 +99,12 @@ def fit(key: str, forms: Sequence[KernelForm], rows: Kernels) -> Fitting:
 
 
 def solve_family(
-    form: KernelForm, rows: Kernels, starts: Values, most: int = _MAX_ROWS, fixed: Values | None = None
+    form: KernelForm,
+    rows: Kernels,
+    starts: Values,
+    most: int = _MAX_ROWS,
+    fixed: Values | None = None,
+    shortlist: int | None = None,
 ) -> Solution:
     """The best of the fits with each setting of the form's switches (parameters that have `choices`).
 
@@ -105,20 +114,39 @@ def solve_family(
         starts: first values of the parameters, in their units.
         most: the number of rows that are used at most; drawn at random, always the same ones.
         fixed: values of parameters that are not fitted.
+        shortlist: the number of settings that are solved to the end: those that are best after a few steps. None: all.
     """
     some, held = rows.thinned(most), dict(fixed or {})
     switches = [entry for entry in form.parameters if entry.choices and entry.name not in held]
-    solutions: list[Solution] = []
-    for setting in product(*(entry.choices for entry in switches)):
+
+    def solved(setting: Sequence[float], evaluations: int = _EVALUATIONS) -> Solution:
         still = {**held, **{entry.name: choice for entry, choice in zip(switches, setting, strict=True)}}
         first = {name: value for name, value in starts.items() if name not in still}
-        solution = _solve(form, lambda values, still=still: some.predicted(form, {**still, **values}), some.measured, first)  # type: ignore[misc]
-        solutions.append(
-            replace(
-                solution, parameters={**solution.parameters, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)}
-            )
+        solution = _solve(form, lambda values: some.predicted(form, {**still, **values}), some.measured, first, evaluations)
+        return replace(
+            solution, parameters={**solution.parameters, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)}
         )
-    return min(solutions, key=lambda solution: solution.cost)
+
+    settings = list(product(*(_distinct(form, entry, some, held) for entry in switches)))
+    if shortlist is not None and len(settings) > shortlist:
+        begun = {setting: solved(setting, _FEW_EVALUATIONS).cost for setting in settings}
+        settings = sorted(settings, key=lambda setting: begun[setting])[:shortlist]
+    return min((solved(setting) for setting in settings), key=lambda solution: solution.cost)
+
+
+def _distinct(form: KernelForm, switch: Parameter, rows: Kernels, held: Values) -> tuple[float, ...]:
+    """The choices of a switch; only the first where none of them changes an estimate, such as of sums where no switch adds.
+
+    Whether they do is tried with each of the other parameters at its first value, all at their lowest and all at their highest.
+    """
+    import numpy as np
+
+    for side in ("start", "low", "high"):
+        values = {**{entry.name: getattr(entry, side) for entry in form.parameters}, **held}
+        first, *others = (rows.predicted(form, {**values, switch.name: choice}) for choice in switch.choices)
+        if not all(np.array_equal(first, other) for other in others):
+            return switch.choices
+    return switch.choices[:1]
 
 
 def undetermined(form: KernelForm, solution: Solution) -> list[str]:
@@ -216,7 +244,7 @@ def worlds_left_out(form: KernelForm, rows: Kernels) -> Iterator[tuple[int, Arra
     """
     for world in sorted(set(rows.worlds.tolist())):
         unseen = rows.worlds == world
-        values = solve_family(form, rows.of(~unseen), form.starts(), _MAX_ROWS // 2).parameters
+        values = solve_family(form, rows.of(~unseen), form.starts(), _MAX_ROWS // 2, shortlist=_SHORTLIST).parameters
         yield int(world), unseen, rows.of(unseen).predicted(form, values)
 
 
@@ -301,7 +329,13 @@ class Solution:
     cost: float
 
 
-def _solve(form: KernelForm, predict: Callable[[dict[str, Any]], Array], measured: Array, starts: dict[str, float]) -> Solution:
+def _solve(
+    form: KernelForm,
+    predict: Callable[[dict[str, Any]], Array],
+    measured: Array,
+    starts: dict[str, float],
+    evaluations: int,
+) -> Solution:
     """Least squares of a form's parameters against measured kernels, on the logarithm of the ratio.
 
     Args:
@@ -309,6 +343,7 @@ def _solve(form: KernelForm, predict: Callable[[dict[str, Any]], Array], measure
         predict: seconds of each kernel, shape [rows], by parameters; it has those that are not fitted.
         measured: seconds of each kernel, shape [rows].
         starts: the parameters to fit, each with its first value.
+        evaluations: of the residuals at most, those for derivatives aside.
     """
     import numpy as np
     from scipy.optimize import least_squares
@@ -323,7 +358,9 @@ def _solve(form: KernelForm, predict: Callable[[dict[str, Any]], Array], measure
         ratio = np.log(predict(dict(zip(names, np.exp(point), strict=True))) / measured)
         return np.concatenate([ratio, prior * (point - first)])
 
-    optimum = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=200)
+    optimum = least_squares(
+        residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=evaluations
+    )
     curvature = optimum.jac.T @ optimum.jac
     scale = max(2 * optimum.cost / max(len(measured) - len(names), 1), KNEE**2)  # no form is better than its kernels' noise
     errors = np.sqrt(np.abs(np.diag(np.linalg.pinv(curvature))) * scale)

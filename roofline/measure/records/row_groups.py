@@ -113,7 +113,7 @@ _ALONE = ((2816, 704, 128, 8), (4096, 14336, 8, 2))
 
 def ungated(frame: pd.DataFrame) -> pd.Series[bool]:
     """Whether the experts of each row have no gate projection: a boolean series with the index of `frame`."""
-    named = frame["kernel"].astype(str).str.contains(_WITHOUT_GATE)
+    named = _kernel_has(frame, _WITHOUT_GATE)
     newer = _made_by(frame, "vllm", "unquantizedfusedmoe")
     return named | (newer & _of(frame, _NEMOTRON))
 
@@ -140,7 +140,16 @@ def gathered(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def _made_by(frame: pd.DataFrame, backend: str, kernel: str) -> pd.Series[bool]:
     of_table = (frame["source"] == _SOURCE) & (frame["op"] == "moe") & (frame["backend"] == backend)
-    return of_table & frame["kernel"].astype(str).str.contains(kernel)
+    return of_table & _kernel_has(frame, kernel)
+
+
+def _kernel_has(frame: pd.DataFrame, pattern: str) -> pd.Series[bool]:
+    """Whether the name of each row's kernel has a match of the pattern: looked up once for each of the few names."""
+    import pandas as pd
+
+    codes, names = pd.factorize(frame["kernel"])
+    matches = [re.search(pattern, str(name)) is not None for name in names]
+    return pd.Series([*matches, False], dtype=bool).iloc[codes].set_axis(frame.index)  # -1, of no name, is the last
 
 
 def _of(frame: pd.DataFrame, configurations: tuple[tuple[int, ...], ...]) -> pd.Series[bool]:
