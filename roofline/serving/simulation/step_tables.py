@@ -147,6 +147,8 @@ class StepTables:
     """As `StepCosts` has it."""
     _microbatch: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
     _round: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
+    _rows: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    """Seconds at the contexts of the grid of one microbatch, and of a round, before they are asked for as cells."""
 
     @cached_property
     def costs(self) -> StepCosts:
@@ -180,7 +182,13 @@ class StepTables:
     def cells(self, num_sequences: int) -> list[Cell]:
         """Return the seconds of a step that decodes, as pieces that are affine in the tokens that all sequences have cached."""
         if num_sequences not in self._round:
-            self._tabulate((num_sequences - 1) // _BLOCK)
+            if num_sequences not in self._rows:
+                self._tabulate((num_sequences - 1) // _BLOCK)
+            one, whole = self._rows.pop(num_sequences)
+            contexts = [context * num_sequences for context in self._contexts]
+            self._round[num_sequences] = cells(contexts, whole.tolist())
+            if self.num_microbatches > 1:
+                self._microbatch[num_sequences] = cells(contexts, one.tolist())
         return self._round[num_sequences]
 
     def mixed(self, num_sequences: int, num_cached_tokens: float, chunks: Sequence[Chunk]) -> float:
@@ -255,11 +263,7 @@ class StepTables:
         host = self.request.stage_seconds(batch) if self.basis == "estimate" else 0.0
         slowest = np.max(stages, axis=0) + host
         whole = alone if self.num_microbatches == 1 else np.maximum(alone, num_microbatches * slowest)
-        for number, one, all_of_them in zip(num_sequences.tolist(), alone.tolist(), whole.tolist(), strict=True):
-            at = [context * number for context in self._contexts]
-            self._round[number] = cells(at, all_of_them)
-            if self.num_microbatches > 1:
-                self._microbatch[number] = cells(at, one)
+        self._rows.update(zip(num_sequences.tolist(), zip(alone, whole, strict=True), strict=True))
 
     def decode_seconds(self, batch: Array, contexts: Array, quantity: Basis | Resource) -> list[Array]:
         """Return the seconds of steps that decode in each pipeline stage, without what the engine adds.
@@ -342,7 +346,9 @@ class StepTables:
 
         at = np.arange(1, self.max_num_seqs * self.num_step_tokens + 1, dtype=np.float64)
         several = sum(parts.rest for parts in self.costs.seconds((Segment(at * self.ranks, 8, 0),)))
-        one = sum(parts.rest for parts in self.costs.seconds((Segment(self.ranks, 8 * at, 0),)))
+        one: Any = np.array(self._rest.exact[8 : 8 * len(at) + 1 : 8])
+        if len(one) < len(at):  # beyond what has an entry for each number
+            one = sum(parts.rest for parts in self.costs.seconds((Segment(self.ranks, 8 * at, 0),)))
         return [0.0, *np.broadcast_to(several - one, at.shape).tolist()]
 
     @cached_property

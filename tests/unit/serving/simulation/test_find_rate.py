@@ -44,7 +44,7 @@ def test_the_rate_of_a_known_queue() -> None:
     low, high = 0.0, 1.0
     for _ in range(40):
         low, high = ((low + high) / 2, high) if waits_within((low + high) / 2, 2.5) >= 0.9 else (low, (low + high) / 2)
-    result = search(basis="bound", ttft=3.5 * service, percentile=90, requests=20_000, **server)
+    result = search(basis="bound", ttft=3.5 * service, percentile=90, requests=6_000, **server)
     found = result.find_rate
     assert found is not None
     assert found["rate"] * service == pytest.approx(low, rel=0.03)
@@ -56,7 +56,7 @@ def test_the_rate_of_a_known_queue() -> None:
     assert result.workload["rate"] == pytest.approx(found["rate"], rel=1e-3)
 
 
-LOAD: dict[str, Any] = {"input_len": "lognormal:500:300", "output_len": 60, "requests": 600, "replications": 2}
+LOAD: dict[str, Any] = {"input_len": "lognormal:500:300", "output_len": 60, "requests": 300, "replications": 2}
 
 
 def test_what_binds() -> None:
@@ -84,11 +84,11 @@ def test_what_binds() -> None:
 def test_twice_the_replicas_twice_the_rate() -> None:
     """Two replicas in turn hold about twice as much; the same seeds give the same."""
     one, two = (search(tpot="25 ms", replicas=replicas, **LOAD).find_rate for replicas in (1, 2))
-    again = search(tpot="25 ms", **LOAD).find_rate
+    once, again = (search(tpot="25 ms", **{**LOAD, "requests": 100}).find_rate for _ in range(2))
     assert one is not None
     assert two is not None
     assert two["rate"] / one["rate"] == pytest.approx(2, rel=0.15)
-    assert again == one
+    assert again == once
 
 
 def test_a_trace_is_stretched(tmp_path: Path) -> None:
@@ -96,12 +96,12 @@ def test_a_trace_is_stretched(tmp_path: Path) -> None:
     rows = "".join(f"{0.5 * number},{300 + 7 * (number % 50)},{20 + number % 30}\n" for number in range(400))
     path = tmp_path / "trace.csv"
     path.write_text(f"arrived_at,num_prefill_tokens,num_decode_tokens\n{rows}")
-    one, three = (search(trace=path, tpot="25 ms", replications=number).find_rate for number in (1, 3))
+    one, two = (search(trace=path, tpot="25 ms", replications=number).find_rate for number in (1, 2))
     assert one is not None
-    assert three is not None
-    assert one["rates"][0] == three["rates"][0]
+    assert two is not None
+    assert one["rates"][0] == two["rates"][0]
     assert (one["low"], one["high"]) == (None, None)
-    assert three["low"] <= three["rate"] <= three["high"]
+    assert two["low"] <= two["rate"] <= two["high"]
 
 
 def test_no_rate_holds() -> None:
