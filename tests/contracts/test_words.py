@@ -73,6 +73,8 @@ PHRASES = {
 }
 """Phrases that no text contains, with what to write."""
 
+_ANY_PHRASE = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
+
 ALLOWED_PHRASES = {
     "PCIe lanes": r"\blanes\b",
     "DaemonSet, Job": r"\bjobs?\b",
@@ -131,6 +133,8 @@ def phrases_in(text: str) -> list[str]:
     """Phrases of `PHRASES` in a text, with their lines and what to write."""
     lines = []
     for number, line in enumerate(text.splitlines(), 1):
+        if not line or _ANY_PHRASE.search(line) is None:
+            continue
         allowed = {phrase for context, phrase in ALLOWED_PHRASES.items() if context in line}
         for phrase, better in PHRASES.items():
             if phrase not in allowed and (match := re.search(phrase, line, re.IGNORECASE)):
@@ -150,12 +154,13 @@ def prose_of(path: Path) -> str:
 
 def docstrings_in(source: str) -> str:
     """The docstrings of a module, each line where it is in the file."""
+    written = source.splitlines()
     lines = [""] * (source.count("\n") + 2)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             constant = node.body[0]
             for number in range(constant.lineno, (constant.end_lineno or constant.lineno) + 1):
-                lines[number - 1] = source.splitlines()[number - 1]
+                lines[number - 1] = written[number - 1]
     return "\n".join(lines)
 
 
