@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, Self
 
 import sympy
@@ -28,14 +28,18 @@ class _Backend:
         return isinstance(value, sympy.Basic)
 
     def maximum(self, a: Expr, b: Expr) -> Expr:
-        return sympy.Max(a, b)
+        return _maximum(a, b)
 
     def minimum(self, a: Expr, b: Expr) -> Expr:
-        return sympy.Min(a, b)
+        return _minimum(a, b)
 
     def ceil_div(self, a: Expr, b: Expr) -> Expr:
         return CeilDiv(a, b)
 
+
+_maximum = lru_cache(maxsize=4096, typed=True)(sympy.Max)
+"""SymPy compares the arguments symbol by symbol, which takes long; most layers have the same."""
+_minimum = lru_cache(maxsize=4096, typed=True)(sympy.Min)
 
 register(_Backend())
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from generate import commands, docstring, hardware, links, mathml, models, opera
 from roofline.operators import OPERATORS
 from roofline.specs.library import ids
 
+_pages_of = cache(lambda module: module.pages())
+"""The pages of a writer, made once for all tests."""
+
 
 def _own_doc(found: Any) -> str:
     """What was written; not the signature that a dataclass without a docstring is given."""
@@ -36,7 +40,7 @@ def test_exported_names_are_documented(name: str) -> None:
     """Each has a docstring, and stands in the reference by its full name; functions with all of their arguments."""
     found = getattr(importlib.import_module("roofline"), name)
     assert _own_doc(found)
-    text = "".join(python.pages().values())
+    text = "".join(_pages_of(python).values())
     if inspect.isfunction(found):
         signature = re.search(rf"\{{py:function\}} roofline\.{name}\((.*)\) ->", text)
         assert signature is not None
@@ -78,7 +82,7 @@ def _commands() -> list[tuple[str, Any]]:
 @pytest.mark.parametrize(("name", "command"), _commands(), ids=lambda value: value if isinstance(value, str) else "")
 def test_commands_are_documented(name: str, command: Any) -> None:
     """A command says what it answers, each of its options what it does, and all of them stand on its page."""
-    page = commands.pages()[f"cli/{name.split(maxsplit=1)[0]}.md"]
+    page = _pages_of(commands)[f"cli/{name.split(maxsplit=1)[0]}.md"]
     assert command.help
     assert f"roofline {name}" in page
     shown = [one for one in command.params if not getattr(one, "hidden", False) and one.name != "help"]
@@ -96,7 +100,7 @@ def test_operators_are_derived(kind: str) -> None:
     words = re.sub(r"^(>>>|\.\.\.).*$", "", text, flags=re.MULTILINE)
     assert re.search(r"FLOP|[Bb]ytes|read|sent", words), "what it costs is not said in words"
     assert docstring.source(text), "no source"
-    page = operators.pages()[f"operators/{kind}.md"]
+    page = _pages_of(operators)[f"operators/{kind}.md"]
     found = operators.formulas(cls)
     assert found
     assert all(one.latex in page and one.unit for one in found)
@@ -111,9 +115,9 @@ def test_formulas_of_the_catalogue_are_those_of_the_code() -> None:
 
 def test_models_and_hardware_are_listed() -> None:
     """Every shipped file has a row, and every one of hardware a page with a grade for each of its numbers."""
-    listed = models.pages()["models.md"]
+    listed = _pages_of(models)["models.md"]
     assert [name for name in ids("models") if f"`{name}`" not in listed] == []
-    pages = hardware.pages()
+    pages = _pages_of(hardware)
     assert [name for name in ids("hardware") if f"`{name}`" not in pages["hardware/index.md"]] == []
     assert {f"hardware/{name}.md" for name in ids("hardware")} == pages.keys() - {"hardware/index.md"}
 

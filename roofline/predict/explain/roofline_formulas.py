@@ -4,6 +4,8 @@ decode."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from math import isclose
 
 import sympy
 
@@ -46,7 +48,8 @@ def fields(known: Values, cost: Cost, source: str) -> dict[str, Explanation]:
 def intensity(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """All FLOP over all bytes of a step."""
     graph = symbolic.own_graph(phase)
-    totals = {name: symbolic.total(graph, _field(symbolic, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
+    cost_of = cache(symbolic.cost)
+    totals = {name: symbolic.total(graph, _field(cost_of, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
     parts = fields(symbolic.values, Cost(**totals), "derived: the sum over the operators of the step")
     values = {total(name): part.value for name, part in parts.items()}
     flops = sum(total(name) for name in WORK if name in parts)
@@ -63,8 +66,8 @@ def intensity(symbolic: SymbolicRequest, phase: str) -> Explanation:
     )
 
 
-def _field(symbolic: SymbolicRequest, name: str) -> Callable[[Operator], Expr]:
-    return lambda operator: getattr(symbolic.cost(operator), name)
+def _field(cost_of: Callable[[Operator], Cost], name: str) -> Callable[[Operator], Expr]:
+    return lambda operator: getattr(cost_of(operator), name)
 
 
 def _machine(symbolic: SymbolicRequest) -> Values:
@@ -89,9 +92,13 @@ def critical_batch(symbolic: SymbolicRequest, phase: str) -> Explanation:
     values: Values = {**symbolic.values, **peaks, symbol("beta"): hardware.bandwidth}
     one = {symbol("B"): 1}
     read = symbolic.total(linear, _all_weights)
-    short = sympy.cancel(read / symbol("beta") / (compute_time / symbol("B")))
+    ratio = read / symbol("beta") / (compute_time / symbol("B"))
+    unchanged = {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}
+    # what changes with another dimension does not cancel: two values are found sooner than a common divisor
+    others = {one: number + 1 for one, number in values.items() if one not in unchanged}
+    short = sympy.cancel(ratio) if isclose(evaluate(ratio, values), evaluate(ratio, {**values, **others})) else ratio
     parts: list[Explanation] = []
-    if not short.free_symbols <= {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}:
+    if not short.free_symbols <= unchanged:
         weights = quantity("W_linear", r"W_{\mathrm{linear}}", "bytes", "weights of the linear operators")
         work = quantity("t_1", "t_1", "s", "time to multiply one sequence's token by them")
         parts = [

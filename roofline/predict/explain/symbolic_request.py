@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -269,8 +269,15 @@ class SymbolicRequest:
             step: segments in symbols or numbers.
             **deployment: fields of the deployment to replace.
         """
-        changed = self.request.deployment.model_copy(update=deployment)
-        return build(self.symbolic_model.model, changed, self.precision, step, self.stage)
+        key = (step, tuple(sorted(deployment.items())))
+        if key not in self._graphs:
+            changed = self.request.deployment.model_copy(update=deployment)
+            self._graphs[key] = build(self.symbolic_model.model, changed, self.precision, step, self.stage)
+        return self._graphs[key]
+
+    @cached_property
+    def _graphs(self) -> dict[tuple[Any, ...], Graph]:
+        return {}
 
     def cost(self, operator: Operator) -> Cost:
         """Return the cost of one call of an operator, in a form that is short to read."""
@@ -345,6 +352,7 @@ class SymbolicRequest:
         return sum((size * self._times(layers) for size, layers in by_size.items()), start=sympy.Integer(0))
 
 
+@lru_cache(maxsize=4096)
 def _shortest(expr: Expr) -> Expr:
     """The expression with what all terms have in common in front, where that makes it shorter."""
     factored = sympy.factor_terms(expr)

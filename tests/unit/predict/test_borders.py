@@ -8,6 +8,8 @@ import pytest
 from library_cases import same_calls
 
 import roofline
+from roofline.predict.request import prepare
+from roofline.specs.workload import decode
 
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("llama-3.1-8b", "a100-sxm-80gb", {}),
@@ -27,7 +29,8 @@ IDS = [f"{model} on {hardware} {options or ''}" for model, hardware, options in 
 
 
 def _fits(model: str, hardware: str, options: dict[str, Any], batch: int, context: int) -> bool:
-    return roofline.analyze(model, hardware, batch=batch, context=context, phase="decode", **options).memory.fits
+    """What `analyze` says of a batch, without the limits that it looks for besides."""
+    return prepare(model, hardware, **options).memory.fits(decode(batch, context))
 
 
 @pytest.mark.parametrize("context", [0, 1000, 8000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict import compiled, tiles
-from roofline.predict.analyze import analyze
+from roofline.predict.analyze import Analysis, analyze
 from roofline.predict.compiled import compile
 from roofline.predict.grid import COLUMNS
 
@@ -31,18 +32,29 @@ DEPLOYMENTS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@cache
+def analyzed(number: int, phase: str) -> list[Analysis]:
+    """What `analyze` gives for a deployment of the list at each of the points."""
+    model, hardware, deployment = DEPLOYMENTS[number]
+    return [
+        analyze(
+            model, hardware, phase=phase, ignore_capacity=True, batch=batch, **deployment,
+            **({"context": context} if phase == "decode" else {"input_len": length}),
+        )
+        for batch, length, context in POINTS
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize(
-    ("model", "hardware", "deployment"), DEPLOYMENTS, ids=[f"{d[0]}-{i}" for i, d in enumerate(DEPLOYMENTS)]
-)
-def test_points_are_those_of_analyze(model: str, hardware: str, deployment: dict[str, Any], phase: str) -> None:
+@pytest.mark.parametrize("number", range(len(DEPLOYMENTS)), ids=[f"{d[0]}-{i}" for i, d in enumerate(DEPLOYMENTS)])
+def test_points_are_those_of_analyze(number: int, phase: str) -> None:
     """Arrays and plain numbers take the same path through the same formulas."""
+    model, hardware, deployment = DEPLOYMENTS[number]
     batch, length, context = (np.array(axis) for axis in zip(*POINTS, strict=True))
     asked = {"batch": batch, "context": context} if phase == "decode" else {"batch": batch, "input_len": length}
     found = compile(model, hardware, phase, **deployment)(**asked)
-    for index in range(len(POINTS)):
-        point = {name: int(axis[index]) for name, axis in asked.items()}
-        result = analyze(model, hardware, phase=phase, ignore_capacity=True, **point, **deployment)
+    for index, result in enumerate(analyzed(number, phase)):
+        point = POINTS[index]
         (step,) = result.phases
         got = {name: values[index] for name, values in found.items()}
         close = {
@@ -64,19 +76,18 @@ def test_points_are_those_of_analyze(model: str, hardware: str, deployment: dict
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize(
-    ("model", "hardware", "deployment"), DEPLOYMENTS, ids=[f"{d[0]}-{i}" for i, d in enumerate(DEPLOYMENTS)]
-)
-def test_estimates_are_those_of_analyze(model: str, hardware: str, deployment: dict[str, Any], phase: str) -> None:
+@pytest.mark.parametrize("number", range(len(DEPLOYMENTS)), ids=[f"{d[0]}-{i}" for i, d in enumerate(DEPLOYMENTS)])
+def test_estimates_are_those_of_analyze(number: int, phase: str) -> None:
     """With their intervals and what the engine adds, of one stage and through all of them."""
+    model, hardware, deployment = DEPLOYMENTS[number]
     batch, length, context = (np.array(axis) for axis in zip(*POINTS, strict=True))
     asked = {"batch": batch, "context": context} if phase == "decode" else {"batch": batch, "input_len": length}
     names = [name for name, column in COLUMNS.items() if column.estimated or name == "step_bound_s"]
     found = compile(model, hardware, phase, **deployment)(**asked, columns=names)
     assert list(found) == names
-    for index in range(len(POINTS)):
-        point = {name: int(axis[index]) for name, axis in asked.items()}
-        (step,) = analyze(model, hardware, phase=phase, ignore_capacity=True, **point, **deployment).phases
+    for index, result in enumerate(analyzed(number, phase)):
+        point = POINTS[index]
+        (step,) = result.phases
         wanted = {"step_bound_s": step.pipeline.bound, "tokens_per_s_estimate": step.tokens_per_s.estimate}
         for end in ("estimate", "low", "high"):
             wanted |= {f"time_{end}_s": getattr(step.time, end), f"step_{end}_s": getattr(step.pipeline, end)}
@@ -98,12 +109,16 @@ def test_tiles_change_nothing(model: str, phase: str, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
 
 
-@pytest.mark.parametrize(("model", "hardware", "deployment"), DEPLOYMENTS)
-@pytest.mark.parametrize("shape", [(2000,), (40, 50)])
-def test_a_list_is_a_grid_point_by_point(
-    model: str, hardware: str, deployment: dict[str, Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Distinct batches and contexts of a list are evaluated once each, or each point by itself: the same numbers."""
+@pytest.mark.parametrize(
+    ("number", "shape"), [(number, (1100,) if number % 2 else (22, 50)) for number in range(len(DEPLOYMENTS))]
+)
+def test_a_list_is_a_grid_point_by_point(number: int, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distinct batches and contexts of a list are evaluated once each, or each point by itself: the same numbers.
+
+    The list is longer than those that are evaluated as they are.
+    """
+    assert tiles.FEW_POINTS < 1100
+    model, hardware, deployment = DEPLOYMENTS[number]
     random = np.random.default_rng(7)
     points: dict[str, Any] = {"batch": random.integers(1, 90, shape), "context": random.integers(0, 3000, shape)}
     step = compile(model, hardware, **deployment)
@@ -113,7 +128,7 @@ def test_a_list_is_a_grid_point_by_point(
     each = step(**points, estimate=True, columns=wanted)
     for name in wanted:
         if once[name].dtype.kind == "f":
-            assert once[name] == pytest.approx(each[name], rel=1e-12, nan_ok=True), name
+            np.testing.assert_allclose(once[name], each[name], rtol=1e-12, err_msg=name)
         else:
             assert np.array_equal(once[name], each[name]), name
         assert once[name].shape == shape

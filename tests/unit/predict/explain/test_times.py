@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import sympy
-from library_cases import same_calls
+from library_cases import DISTINCT, same_calls
 
 import roofline
 from roofline.errors import InputError, UnknownNameError
@@ -18,12 +18,11 @@ from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.explain import Explainer, Explanation, explain
 from roofline.predict.explain.time_formulas import WORDS
 from roofline.predict.request import prepare
-from roofline.specs.library import ids
 
 LLAMA, H100, NODE = "llama-3.1-8b", "h100-sxm", "dgx-h100"
 CARDS = ("h100-sxm", "a100-sxm-80gb", "l40s", "b200-sxm", "tpu-v6e", "mi300x")
 SETTINGS: list[tuple[str, str, dict[str, Any]]] = [
-    *((model, CARDS[number % len(CARDS)], {"batch": 3, "output_len": 3}) for number, model in enumerate(ids("models"))),
+    *((model, CARDS[number % len(CARDS)], {"batch": 3, "output_len": 3}) for number, model in enumerate(DISTINCT)),
     (LLAMA, NODE, {"tp": 4, "batch": 7, "output_len": 2}),
     ("llama-3.1-70b", NODE, {"tp": 2, "pp": 2, "batch": 16, "output_len": 60}),
     (LLAMA, NODE, {"dp": 2, "batch": 5, "output_len": 100}),
@@ -53,7 +52,10 @@ def adds_up(one: Explanation) -> None:
 
 @pytest.mark.parametrize(("model", "hardware", "options"), same_calls(SETTINGS), ids=ids_of)
 def test_times_are_those_of_analyze(model: str, hardware: str, options: dict[str, Any]) -> None:
-    """Bound, floor and estimate with its interval, of the request and of each step: equal, not about equal."""
+    """Bound, floor and estimate with its interval, of the request and of each step: equal, not about equal.
+
+    One model of each structure, on cards in turn, and deployments of several devices and with options that change the sums.
+    """
     result = roofline.analyze(model, hardware, **options, ignore_capacity=True)
     times = {name: getattr(result.request, f"{name}_s") for name in ("ttft", "tpot", "e2e") if result.request is not None}
     if result.speculative is None:
