@@ -15,7 +15,7 @@ import pytest
 from browser.waits import TIMEOUT_S
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
 AXE = Path(__file__).with_name("axe.min.js")
 _REPORT_VIOLATIONS = """
@@ -41,8 +41,32 @@ def chromium() -> Iterator[Browser]:
 Open = Callable[..., "Page"]
 
 
+@pytest.fixture(scope="session")
+def contexts(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrowserContext]]:
+    """The context of some options, one for all tests of a process: pages keep nothing in a browser.
+
+    In each stands an empty page, which keeps the process alive that draws files: to start one takes as long as to load a page.
+    """
+    empty = tmp_path_factory.mktemp("empty") / "empty.html"
+    empty.write_text("<!doctype html><title>Empty</title>", encoding="utf-8")
+    found: dict[tuple[tuple[str, Any], ...], BrowserContext] = {}
+
+    def context(**options: Any) -> BrowserContext:
+        key = tuple(sorted(options.items()))
+        if key not in found:
+            found[key] = chromium.new_context(**options)
+            found[key].set_default_timeout(TIMEOUT_S * 1000)
+            found[key].new_page().goto(empty.as_uri())
+            found[key].add_init_script(_REPORT_VIOLATIONS)
+        return found[key]
+
+    yield context
+    for one in found.values():
+        one.close()
+
+
 @pytest.fixture
-def open_page(chromium: Browser) -> Iterator[Open]:
+def open_page(contexts: Callable[..., BrowserContext]) -> Iterator[Open]:
     """Opens a file: `open_page(path, "#batch=4", width=320, color_scheme="dark", java_script_enabled=False)`.
 
     `init` is a function that runs before the page's scripts.
@@ -50,16 +74,14 @@ def open_page(chromium: Browser) -> Iterator[Open]:
     What goes wrong in it is asserted at the end of the test.
     """
     problems: list[str] = []
-    contexts = []
+    pages: list[Page] = []
 
     def opened(path: Path, fragment: str = "", *, width: int = 1280, height: int = 900, init: str = "", **options: Any) -> Page:
-        context = chromium.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        context.add_init_script(_REPORT_VIOLATIONS)
+        page = contexts(**options).new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": height})
         if init:
-            context.add_init_script(f"({init})()")
-        context.set_default_timeout(TIMEOUT_S * 1000)
-        page = context.new_page()
+            page.add_init_script(f"({init})()")
         url = path.as_uri()
 
         def on_console(message: ConsoleMessage) -> None:
@@ -81,8 +103,8 @@ def open_page(chromium: Browser) -> Iterator[Open]:
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert problems == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from dataclasses import asdict
 from unicodedata import normalize
 
@@ -20,6 +21,11 @@ from roofline.teach.lessons.live.view import live_view
 
 SEED, ROUNDS = 20261122, 12
 REFUSED = "(state) => { try { model.view(state) } catch (error) { return error.message } }"
+_UNSEEN = """(all) => all.filter((one) => {
+  const { width, height } = one.getBoundingClientRect();
+  const isSeen = width > 0 && height > 0 && getComputedStyle(one).visibility === "visible";
+  return !isSeen && !one.closest("details:not([open])");
+}).map((one) => one.outerHTML)"""
 PLAIN = "(state) => JSON.stringify(model.view(state), (key, value) => value === undefined ? null : value)"
 
 
@@ -39,17 +45,25 @@ def opened(open_page, folder):
     return lambda name, **options: open_page(folder / f"{name}.html", **options)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1100, 1920])
 @pytest.mark.parametrize("name", [*NAMES, "index"])
-def test_axe_finds_nothing(opened, axe, name, scheme, width):
-    """With every answer shown and everything open; nothing is wider than the window."""
-    page = opened(name, width=width, color_scheme=scheme)
+def test_axe_finds_nothing(opened, axe, name):
+    """With every answer shown and everything open; nothing is wider than the window.
+
+    Lessons are made of the same parts: in turns, one is looked at on a phone in the dark and one on a wide screen in the light.
+    """
+    page = opened(name)
     if name != "index":
         page.locator("#show-all").click()
     page.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")
-    assert axe(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    looks = ((320, "dark"), (1920, "light"))
+    looked = looks if name == "index" else (looks[NAMES.index(name) % 2],)
+    for width, scheme in looked:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        assert axe(page) == [], width
+    for width in (320, 1100, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -230,22 +244,18 @@ def test_the_text_has_its_room(opened, width, least):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_links_inside_lead_somewhere(opened, name):
-    page = opened(name)
-    for link in page.locator('a[href^="#"]').all():
-        assert page.locator(link.get_attribute("href")).count() == 1, link.inner_text()
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_without_scripts_everything_can_be_read(opened, name):
-    """Questions with their choices, answers to be opened, formulas with the first numbers, pictures."""
+    """Questions with their choices, answers to be opened, formulas with the first numbers, pictures; links lead somewhere."""
     page = opened(name, java_script_enabled=False)
     for place in (".predict > .answer > summary", ".still > svg:first-child", ".equation .value"):
-        found = page.locator(place).all()
-        assert found
-        for element in found:
-            assert element.is_visible() or element.evaluate("one => one.closest('details:not([open])') !== null")
+        found = page.locator(place)
+        assert found.count()
+        assert found.evaluate_all(_UNSEEN) == [], place
     assert page.locator(".live:visible").count() == 0
+    links = page.locator('a[href^="#"]').evaluate_all("all => all.map((one) => one.getAttribute('href').slice(1))")
+    ids = Counter(page.locator("[id]").evaluate_all("all => all.map((one) => one.id)"))
+    assert links
+    assert [link for link in links if ids[link] != 1] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -277,7 +287,8 @@ def test_paper(opened, axe, name):
     assert "How this was computed" not in text
     assert "Solution" not in text
     page.emulate_media(media="print")
-    assert axe(page) == []
+    if name in (NAMES[0], NAMES[-1]):  # the others are made of the same parts
+        assert axe(page) == []
     assert page.locator("button:visible").count() == 0
 
 

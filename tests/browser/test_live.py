@@ -128,7 +128,7 @@ def test_browser_computes_what_python_computes(open_page, pages):
     assert refused < ROUNDS * 0.7
 
 
-STATES = 500
+STATES = 250
 _KEEP_WORKER = """() => {
   window.Worker = class extends Worker {
     constructor(url) {
@@ -173,7 +173,7 @@ def in_part(state: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def test_the_worker_computes_what_python_computes(open_page, pages):
-    """500 random settings: every text and number of the head (tiles, verdict, commands), and of one section, in turns."""
+    """250 random settings: every text and number of the head (tiles, verdict, commands), and of one section, in turns."""
     page = open_page(pages["calculator"], init=_KEEP_WORKER)
     chance = random.Random(SEED + 1)  # noqa: S311 - seeded on purpose
     models = list(ids("models"))

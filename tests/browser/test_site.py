@@ -77,19 +77,25 @@ def test_formulas_are_mathml(site: Path) -> None:
     assert "$$" not in page
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1600, "dark")])
 @pytest.mark.parametrize("name", LOOKED_AT)
-def test_axe_finds_nothing_and_nothing_sticks_out(site, chromium, axe, name, width, scheme):
-    """Wide tables and formulas scroll by themselves; the page does not."""
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+def test_axe_finds_nothing_and_nothing_sticks_out(site, contexts, axe, name):
+    """Wide tables and formulas scroll by themselves; the page does not.
+
+    All pages have one theme: in turns, axe looks at one on a phone in the light and at one on a wide screen in the dark.
+    """
+    looks = [(400, "light"), (1600, "dark")]
     asked: list[str] = []
-    page = context.new_page()
+    page = contexts().new_page()
     page.on("request", lambda request: asked.append(request.url))
-    page.goto((site / f"{name}.html").as_uri())
-    assert axe(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for index, (width, scheme) in enumerate(looks):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        page.goto((site / f"{name}.html").as_uri())
+        if LOOKED_AT.index(name) % 2 == index:
+            assert axe(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    context.close()
+    page.close()
 
 
 # What a newcomer types, and the page that has to come first.
@@ -102,16 +108,15 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("query", SEARCHES)
-def test_search_has_the_right_page_first(site, chromium, query):
+def test_search_has_the_right_page_first(site, contexts, query):
     """In the browser, by the site's own script; records of decisions and changes come after what explains."""
-    context = chromium.new_context()
-    page = context.new_page()
+    page = contexts().new_page()
     page.goto(f"{(site / 'search.html').as_uri()}?q={query.replace(' ', '+')}")
     page.locator("#search-results .search-summary").filter(has_text="found").wait_for()
     first = page.locator("#search-results ul.search li a").first
     first.wait_for()
     assert first.get_attribute("href").partition(".html")[0] == SEARCHES[query]
-    context.close()
+    page.close()
 
 
 # A control of each calculator, another value of it, and the tile or title that shows it.

@@ -34,8 +34,7 @@ def path(request, tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 320)])
 def test_axe_finds_nothing(open_page, axe, path, scheme, width):
     page = open_page(path, width=width, color_scheme=scheme)
     page.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")

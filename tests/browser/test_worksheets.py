@@ -15,10 +15,8 @@ from roofline.teach.worksheets.page import page
 
 SEED = 7
 OPTIONS = {"light": {}, "dark": {"color_scheme": "dark"}, "phone": {"width": 320}}
-WAYS = [
-    *((topic, "phone") for topic in TOPICS),
-    *((topic, way) for topic in ("kv-cache", "batching") for way in ("light", "dark")),
-]
+WAYS = [(topic, list(OPTIONS)[index % len(OPTIONS)]) for index, topic in enumerate(TOPICS)]
+"""Sheets are made of the same parts: each is looked at in one way, in turns."""
 SPELLINGS = [
     "131072", "131,072 B", "128 KiB", "0.131 MB", "1.31 x 10^5", "1.31·10⁵ B", "2^17", "2*32*8*128*2", "= 1/8 MiB",
     "131 072", "128 kib", "16 gb", "1 Mbit", "1,5 GB", "abc", "-3", "", "  ", "5 GFLOP", "8k", "0.64 %", "1e400",

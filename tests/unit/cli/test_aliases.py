@@ -63,6 +63,8 @@ def test_gpus_of_a_plan_are_at_most_that_many(run: Run) -> None:
         "60 ms",
         "-H",
         "l4",
+        "--dtype",
+        "bf16",
     )
     for flag in ("--max-gpus", "--num-gpus", "--gpus"):
         plan = json.loads(run(*load, flag, "2", "--json").out)
@@ -72,7 +74,7 @@ def test_gpus_of_a_plan_are_at_most_that_many(run: Run) -> None:
 
 def test_gpus_of_a_plan_in_python() -> None:
     """The same."""
-    load: dict[str, Any] = {"rate": 1, "isl": 512, "osl": 64, "ttft": 2.0, "tpot": 0.06, "hardware": "l4"}
+    load: dict[str, Any] = {"rate": 1, "isl": 512, "osl": 64, "ttft": 2.0, "tpot": 0.06, "hardware": "l4", "dtype": "bf16"}
     plan = roofline.plan("llama-3.1-8b", **load, num_gpus=2)
     assert plan.to_dict()["candidates"] == roofline.plan("llama-3.1-8b", **load, max_gpus=2).to_dict()["candidates"]
     with pytest.raises(InputError, match="num_gpus and max_gpus are the same option"):

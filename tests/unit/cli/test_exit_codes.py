@@ -172,7 +172,8 @@ def test_a_file_with_very_many_layers(process: Run, tmp_path: Path, repeat: int)
 
 def test_in_a_process_of_its_own(process: Run) -> None:
     """`python -m roofline` leaves with the same codes, and with no warning of Python."""
-    assert (process(*LLAMA).code, process(*LLAMA).err) == (0, "")
+    done = process(*LLAMA)
+    assert (done.code, done.err) == (0, "")
     assert process("analyze", "llama-3.1-70b", "-H", "h100-sxm", "--json").code == 1
     assert "ambiguous" in process("analyze", "gpt2", "-H", "a100").refused()
 

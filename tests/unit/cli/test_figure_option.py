@@ -163,12 +163,12 @@ def test_names_of_the_option_are_those_of_the_results() -> None:
         preempt: [roofline.preempt("llama-3.1-8b", "l4", tokens=2048)],
         simulate: [
             roofline.simulate("llama-3.1-8b", "h100-sxm", rate=5, until="60s", **load),
-            roofline.simulate("llama-3.1-8b", "h100-sxm", rate=5, until="60s", autoscale="max=2,start-up=5 s", **load),
-            roofline.simulate("llama-3.1-8b", "h100-sxm", find_rate=True, ttft="1 s", requests=200, replications=1, **load),
+            roofline.simulate("llama-3.1-8b", "h100-sxm", rate=5, until="20s", autoscale="max=2,start-up=5 s", **load),
+            roofline.simulate("llama-3.1-8b", "h100-sxm", find_rate=True, ttft="1 s", requests=60, replications=1, **load),
         ],
         plan: [
-            roofline.plan("llama-3.1-8b", hardware=["h100-sxm"], rate=20, ttft="1s", tpot="50ms", **load),
-            roofline.plan("llama-3.1-8b", hardware=["h100-sxm"], tokens="10M", deadline="12 h", **load),
+            roofline.plan("llama-3.1-8b", hardware=["h100-sxm"], dtype="bf16", rate=20, ttft="1s", tpot="50ms", **load),
+            roofline.plan("llama-3.1-8b", hardware=["h100-sxm"], dtype="bf16", tokens="10M", deadline="12 h", **load),
         ],
     }
     for command, several in results.items():

@@ -27,7 +27,7 @@ LINES = {
     "preempt": f"preempt {GPT2} --tokens 512 --pageable",
     "compare": f"compare --engine-log {EXAMPLES}/vllm.log --bench {EXAMPLES}/vllm-bench.json --hardware h100-sxm",
     "op": "op gemm 512 8192 k=28672 --hardware h100-sxm",
-    "plan": f"plan gpt2 --hardware l40s,h100-sxm --rate 20 {LENGTHS} --ttft 2s --tpot '50 ms' --max-gpus 2",
+    "plan": f"plan gpt2 --hardware l40s,h100-sxm --rate 20 {LENGTHS} --ttft 2s --tpot '50 ms' --max-gpus 2 --dtype bf16",
     "simulate": f"simulate {GPT2} --rate 5 --requests 100 {LENGTHS} --ttft 1s",
     "refused": "simulate llama-3.1-70b --hardware l40s --rate 5 --requests 10 --input-len 99 --output-len 9",
     "validate": f"validate {MEASURED}",

@@ -41,8 +41,7 @@ def _begun(folder: Path, words: tuple[str, ...], sign: Callable[[], bool]) -> It
             process.kill()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("suffix", "times"), [(".csv", 1), (".parquet", 2)])
 def test_a_simulation_keeps_what_was_served(tmp_path: Path, suffix: str, times: int) -> None:
     """4, rows that are whole, and no other file. `timeout` sends the signal to the process and to its group: twice."""
     if suffix == ".parquet":

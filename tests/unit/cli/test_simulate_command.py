@@ -176,7 +176,7 @@ def test_nothing_to_simulate(run: Run) -> None:
 
 def test_the_highest_rate(run: Run, tmp_path: Path) -> None:
     """JSON, what a person reads, the page of the saved result, and exit code 1 where no rate holds."""
-    load = ("--find-rate", "--input-len", "500", "--output-len", "60", "--requests", "300", "--replications", "2")
+    load = ("--find-rate", "--input-len", "500", "--output-len", "60", "--requests", "100", "--replications", "2")
     answer = run(*ON, *load, "--tpot", "25 ms", "--json")
     assert answer.code == 0
     found = json.loads(answer.out)["find_rate"]

@@ -346,10 +346,12 @@ def test_a_real_plan_is_its_own_first_state() -> None:
     """What the planner says and what the page counts: replicas, money, headroom."""
     from roofline.serving.planning.plan import plan as answer
 
-    made = answer("llama-3.1-8b", hardware="h100-sxm,l40s", rate=20, input_len="512", output_len="128", tpot="50 ms", top=4)
+    load = {"rate": 20, "input_len": "512", "output_len": "128", "tpot": "50 ms"}
+    made = answer("llama-3.1-8b", hardware="h100-sxm,l40s", dtype="fp8", top=4, **load)
     text = plan_page(made, line="roofline plan llama-3.1-8b")
     assert "roofline plan llama-3.1-8b" in text.replace("</span> <span>", " ")
     assert made.best is not None
+    assert len({one.hardware for one in made.candidates}) == 2
     read = planned(made.to_dict())
     # moved and back, so that everything is counted: the rank and the front too
     nearly = {**first_values(read), "rate": 20 * (1 + 1e-12)}

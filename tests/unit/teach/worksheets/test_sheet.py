@@ -20,7 +20,8 @@ import hashlib
 from roofline.teach.worksheets import TOPICS, sheet
 from roofline.teach.worksheets.export import markdown
 from roofline.teach.worksheets.export import notebook
-text = "".join(markdown(sheet(topic, 7), answers=True) + notebook(sheet(topic, 7)) for topic in TOPICS)
+sheets = [sheet(topic, 7) for topic in TOPICS]
+text = "".join(markdown(made, answers=True) + notebook(made) for made in sheets)
 print(hashlib.sha256(text.encode()).hexdigest())
 """
 
