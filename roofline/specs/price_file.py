@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from roofline.specs.library import find
 from roofline.specs.source import Source
 from roofline.specs.yaml_file import SectionErrors, YamlFile, read_yaml, with_section
 from roofline.text import clean
-from roofline.units import parse_quantity
+from roofline.units import parse_count, parse_quantity
 
 PUE = 1.3
 """Default energy of the building over that of its machines: between the 1.1 that the largest operators report and the mean of
@@ -104,7 +104,7 @@ def _entry(value: object) -> object:
     return value if isinstance(value, dict) else {"rent": value}
 
 
-class PriceEntry(Spec):
+class OnePrice(Spec):
     """The price of one accelerator, or of a whole node: rent, a range of rents, or what it costs its owner."""
 
     rent: Scalar | None = Field(default=None, description="such as 2.5 USD/h")
@@ -114,6 +114,20 @@ class PriceEntry(Spec):
     owned: OwnedEntry | None = Field(default=None, description="bought, not rented")
     source: str | None = Field(default=None, description="a key of `sources`")
     note: str = Field(default="", description="what a reader should know about it")
+
+
+class Offer(OnePrice):
+    """A price of a limited number."""
+
+    count: Scalar | None = Field(default=None, description="number of accelerators or nodes at this price; default: any number")
+
+
+class PriceEntry(OnePrice):
+    """One price, or several of which each is used up before the next."""
+
+    offers: list[Annotated[Offer, BeforeValidator(_entry)]] | None = Field(
+        default=None, description="several prices in the order in which they are used, each with its `count`"
+    )
 
 
 class PriceFile(Spec):
@@ -170,6 +184,8 @@ class Listed:
         read: date of the document.
         note: what a reader should know.
         fail: makes errors at its line in the file.
+        count: number of accelerators or nodes at this price; None: any number.
+        offers: several prices instead of one, in the order in which they are used.
     """
 
     low: float | None
@@ -181,6 +197,8 @@ class Listed:
     read: date | None
     note: str
     fail: SectionErrors
+    count: int | None = None
+    offers: tuple[Listed, ...] = ()
 
 
 def read_prices(path: Path) -> tuple[YamlFile, str, dict[str, Listed]]:
@@ -232,6 +250,33 @@ class _Reader:
 
     def listed(self, entry: PriceEntry) -> Listed:
         """The entry with its amounts."""
+        if entry.offers is not None:
+            return self._offers(entry, entry.offers)
+        return self._one(entry)
+
+    def _offers(self, entry: PriceEntry, offers: list[Offer]) -> Listed:
+        beside = [name for name in OnePrice.model_fields if getattr(entry, name)]
+        if beside:
+            raise self.fail(beside[0], "stands in each of the offers, not beside them")
+        if not offers:
+            raise self.fail("offers", "at least one is needed, such as {rent: 2.5 USD/h, count: 8}")
+        listed: list[Listed] = []
+        for index, offer in enumerate(offers):
+            inside = _Reader(self.file, SectionErrors(self.fail.file, (*self.fail.section, "offers", index)))
+            if listed and listed[-1].count is None:
+                raise inside.fail((), "is never used: the offer before it has no count, so that there are as many as needed")
+            listed.append(replace(inside._one(offer), count=inside._count(offer.count)))
+        return replace(listed[0], count=None, offers=tuple(listed))
+
+    def _count(self, text: Scalar | None) -> int | None:
+        if text is None:
+            return None
+        try:
+            return parse_count(text, "a count", minimum=1)
+        except InputError as error:
+            raise self.fail("count", str(error)) from None
+
+    def _one(self, entry: OnePrice) -> Listed:
         ways = [
             name for name, value in (("rent", entry.rent), ("low", entry.low or entry.high), ("owned", entry.owned)) if value
         ]

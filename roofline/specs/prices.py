@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from roofline import files
-from roofline.errors import SpecError
+from roofline.errors import InputError, SpecError
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, folders, load_hardware, shipped
 from roofline.specs.price_file import HOURS_PER_YEAR, Listed, Owned, read_prices
@@ -26,7 +27,7 @@ class Price:
     Args:
         hardware: the accelerator or node that the price is listed for; of a node, this is the share of one accelerator.
         currency: ISO 4217 code.
-        kind: rented or owned.
+        kind: rented or owned; mixed if it is the mean of several offers.
         origin: given, or the shipped range.
         low: lowest price, currency/h.
         high: highest price.
@@ -36,11 +37,13 @@ class Price:
         read: its date.
         note: what a reader should know.
         owned: amounts of the share of one accelerator, if it was bought.
+        count: number of accelerators at this price; None: any number.
+        offers: prices that are used up one after another, of which this is the mean; empty for a single price.
     """
 
     hardware: str
     currency: str
-    kind: Literal["rented", "owned"]
+    kind: Literal["rented", "owned", "mixed"]
     origin: Origin
     low: float
     high: float
@@ -50,6 +53,56 @@ class Price:
     read: date | None = None
     note: str = ""
     owned: Owned | None = None
+    count: int | None = None
+    offers: tuple[Price, ...] = ()
+
+    @property
+    def available(self) -> int | None:
+        """Number of accelerators of all offers; None: any number."""
+        counts = [offer.count for offer in self.offers or (self,)]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    def used(self, devices: float) -> list[tuple[Price, float]]:
+        """The offers that `devices` accelerators use, each with how many of it.
+
+        Raises:
+            InputError: there are fewer.
+        """
+        left, parts = devices, []
+        for offer in self.offers or (self,):
+            number = left if offer.count is None else min(left, offer.count)
+            if number > 0:
+                parts.append((offer, number))
+            left -= number
+        if left > 0:
+            raise InputError(f"the prices have {self.available:,} x {self.hardware}, and {devices:,.0f} are needed")
+        return parts
+
+    def for_devices(self, devices: float) -> Price:
+        """The mean price of `devices` accelerators, which use up one offer after another; a single price is itself.
+
+        Raises:
+            InputError: the offers have fewer.
+        """
+        if not self.offers:
+            return self
+        parts = self.used(devices)
+
+        def mean(end: Callable[[Price], float]) -> float:
+            return sum(end(offer) * number for offer, number in parts) / devices
+
+        low, high, value = mean(lambda one: one.low), mean(lambda one: one.high), mean(lambda one: one.value)
+        return replace(self, kind="mixed", owned=None, low=low, high=high, value=value)
+
+    def affordable(self, budget: float) -> int:
+        """Maximum number of accelerators that an amount per hour pays for."""
+        number = 0
+        for offer in self.offers or (self,):
+            more = int(budget / offer.value * (1 + 1e-9))
+            if offer.count is None or more < offer.count:
+                return number + more
+            number, budget = number + offer.count, budget - offer.count * offer.value
+        return number
 
     def per_hour(self, power: float | None = None) -> float:
         """Cost per hour of one accelerator, in `currency`.
@@ -71,12 +124,20 @@ class Price:
         >>> load_prices().of("h100-sxm").describe().partition(" (")[0]
         '2.95 USD/h, of 1.99 to 5.00'
         """
+        if self.offers:
+            return f"{self.value:.2f} {self.currency}/h, mean of {self._listed()}"
         ends = f", of {self.low:.2f} to {self.high:.2f}" if self.low < self.high else ""
         about: list[str] = [self.kind if self.origin == "given" else self.origin]
         about += ["mean of the range"] if self.assumed else []
         about += [self.source] if self.source else []
         about += [f"read {self.read}"] if self.read else []
         return f"{self.value:.2f} {self.currency}/h{ends} ({'; '.join(about)})"
+
+    def _listed(self) -> str:
+        return ", ".join(
+            f"{'more' if offer.count is None else f'{offer.count:,}'} at {offer.value:.2f} ({offer.note or offer.kind})"
+            for offer in self.offers
+        )
 
 
 def _per_hour(owned: Owned, power: float | None = None) -> float:
@@ -131,20 +192,22 @@ class Prices:
     def _known(self) -> dict[str, Price | None]:
         return {}
 
-    def of(self, hardware: str | Hardware) -> Price | None:
-        """The price of one accelerator per hour; None if unknown.
+    def of(self, hardware: str | Hardware, devices: float = 1) -> Price | None:
+        """The price of one accelerator per hour, in the mean of `devices`; None if unknown.
 
         Of a node: its own price divided by its accelerators, or that of the accelerator; given prices before shipped ones.
 
         Raises:
-            InputError: no such hardware.
-        SpecError: owned hardware of unknown power.
+            InputError: no such hardware, or fewer of it than `devices` among the offers.
+            SpecError: owned hardware of unknown power.
         """
         if isinstance(hardware, Hardware):
-            return self._of(hardware)
-        if hardware not in self._known:
-            self._known[hardware] = self._of(load_hardware(hardware)[0])
-        return self._known[hardware]
+            found = self._of(hardware)
+        else:
+            if hardware not in self._known:
+                self._known[hardware] = self._of(load_hardware(hardware)[0])
+            found = self._known[hardware]
+        return None if found is None else found.for_devices(devices)
 
     def _of(self, hardware: Hardware) -> Price | None:
         for each in self.lists:
@@ -157,6 +220,9 @@ class Prices:
 
 def _price(prices: _List, name: str, listed: Listed, hardware: Hardware, share: int) -> Price:
     """The price of one of the `share` accelerators of a listed price."""
+    if listed.offers:
+        offers = tuple(_price(prices, name, offer, hardware, share) for offer in listed.offers)
+        return replace(offers[0], count=None, offers=offers)
     owned = None if listed.owned is None else _share(listed.owned, hardware, share, listed)
     hour = None if owned is None else _per_hour(owned)
     low, high, value = ((amount or 0.0) / share if hour is None else hour for amount in (listed.low, listed.high, listed.value))
@@ -173,6 +239,7 @@ def _price(prices: _List, name: str, listed: Listed, hardware: Hardware, share: 
         read=listed.read,
         note=listed.note,
         owned=owned,
+        count=None if listed.count is None else listed.count * share,
     )
 
 

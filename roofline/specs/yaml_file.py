@@ -206,7 +206,8 @@ def _members(spec: type[Spec], loc: tuple[str | int, ...]) -> list[dict[str, Any
         if chosen is not None:
             node = chosen
             continue
-        node = next((option for option in options if "properties" in option), node)
+        inside = "items" if isinstance(part, int) else "properties"
+        node = next((option for option in options if inside in option), node)
         if part in node.get("properties", {}):
             node = follow(node["properties"][part])
         elif isinstance(part, int) and "items" in node:

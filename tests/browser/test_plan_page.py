@@ -10,7 +10,7 @@ import pytest
 from browser.paper import pages_of
 from browser.test_live import PLAIN, different
 from browser.waits import settle
-from unit.report.plan_samples import candidate, closed, infeasible, plan, pool
+from unit.report.plan_samples import candidate, closed, infeasible, offered, plan, pool
 
 from roofline.report.plan.load import planned
 from roofline.report.plan.page import saved_plan_page as made
@@ -24,7 +24,7 @@ WIDE = plan(
     limits={"max_gpus": 200, "max_cost": 1e4, "inventory": {"a100-sxm-80gb": 150}, "spare": 2, "modes": ["disaggregated"]},
     pareto=[0, 1, 2],
 )
-PLANS = {"open": plan(), "closed": closed(), "infeasible": infeasible(), "wide": WIDE}
+PLANS = {"open": plan(), "offered": offered(), "closed": closed(), "infeasible": infeasible(), "wide": WIDE}
 LIVE = ("open", "closed", "wide")
 
 
@@ -48,7 +48,7 @@ def now(page):
     }
 
 
-@pytest.mark.parametrize("name", ["open", "closed"])
+@pytest.mark.parametrize("name", ["open", "offered", "closed"])
 def test_browser_counts_what_python_counts(open_page, paths, name):
     """Every text, number and plotted point at rates and prices nobody chose."""
     page, read = open_page(paths[name]), planned(PLANS[name])
@@ -58,7 +58,7 @@ def test_browser_counts_what_python_counts(open_page, paths, name):
         for _ in range(ROUNDS)
     ]
     for state in [*states, {**first, "price.l40s": 0.5}, *({**first, "rate": rate} for rate in (20.0, 60.0, 100.0))]:
-        values = state if name == "open" else {key: value for key, value in state.items() if key != "rate"}
+        values = {key: value for key, value in state.items() if key in first}
         got = json.loads(page.evaluate(PLAIN, values))
         assert list(different(asdict(view(read, values)), got)) == [], values
 

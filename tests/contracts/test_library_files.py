@@ -140,7 +140,7 @@ def test_template_of_prices() -> None:
     """It loads, and has every way to say a price."""
     prices = load_prices(shipped("prices") / "_template.yaml")
     found = [price for name in prices.names if (price := prices.of(name)) and price.origin == "given"]
-    assert {price.kind for price in found} == {"rented", "owned"}
+    assert {price.kind for price in found} == {"rented", "owned", "mixed"}
     assert any(price.low < price.value < price.high for price in found)
 
 

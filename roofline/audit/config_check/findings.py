@@ -217,7 +217,7 @@ def limit_findings(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> 
     if query.inventory is not None:
         yield _plain("inventory", replace(query, max_gpus=None).devices(hardware), devices)
     if query.max_cost is not None:
-        price = query.prices.of(hardware)
+        price = query.prices.of(hardware, devices)
         if price is None:
             raise InputError(f"--max-cost needs a price of {hardware.name}, and none is known: give --price FILE")
         hour, high = price.value * devices, price.high * devices

@@ -64,7 +64,7 @@ def _cost(symbolic: SymbolicRequest, subject: str, name: str, tokens: Expr, valu
 
     request = symbolic.request
     prices = load_prices(symbolic.price)
-    price = prices.of(request.hardware)
+    price = prices.of(request.hardware, request.deployment.devices)
     if price is None:
         example = f"`{request.hardware.accelerator.name}: 2.5 {prices.currency}/h`"
         raise InputError(

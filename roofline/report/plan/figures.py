@@ -9,7 +9,7 @@ from roofline.report.cells import about_time, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
 from roofline.report.plan.load import Planned, Times
-from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, replicas, same_rate, total_cost
+from roofline.report.plan.scaling import Scaled, Values, cost_per_hour, on_front, price_of, replicas, same_rate, total_cost
 from roofline.report.plan.tables import deployed
 
 _HUES, _LINES = 5, 4
@@ -226,11 +226,10 @@ def steps(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure 
     drawn: list[tuple[tuple[float, ...], tuple[float, ...]]] = []
     names: list[str] = []
     for one in chosen:
-        unit = 1.0 if by_devices else values[price_of(planned, one.of).key]
         edges = _edges(one, low, high)
         xs, ys = [], []
         for start, end in pairwise(edges):
-            height = _devices(one, end) * unit
+            height = _paid_at(planned, values, one, end, by_devices)
             xs += [start, end]
             ys += [height, height]
         line = (tuple(xs), tuple(ys))
@@ -240,7 +239,7 @@ def steps(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure 
             drawn.append(line)
             names.append(f"{one.of.number}: {one.of.hardware}, {one.of.precision}, {_layouts(one)}")
         at = [planned.rate / 2, planned.rate, planned.rate * 2, values["rate"]]
-        costs = [_devices(one, rate) * unit for rate in at]
+        costs = [_paid_at(planned, values, one, rate, by_devices) for rate in at]
         cells = [whole(cost) if by_devices else Cell(text=money(cost), value=cost) for cost in costs]
         rows.append((text_cell(f"{one.of.number}"), text_cell(one.of.hardware), *cells))
     for index, (xs_drawn, ys_drawn) in enumerate(drawn):
@@ -286,14 +285,19 @@ def _edges(one: Scaled, low: float, high: float) -> list[float]:
     return sorted(set(edges))
 
 
+def _paid_at(planned: Planned, values: Values, one: Scaled, rate: float, by_devices: bool) -> float:
+    """Devices that a candidate takes at a rate, or their cost per hour."""
+    devices = _devices(one, rate)
+    return float(devices) if by_devices else cost_per_hour(price_of(planned, one.of), devices, values)
+
+
 def _cheapest(planned: Planned, values: Values, candidates: list[Scaled], low: float, high: float) -> tuple[list[Scaled], bool]:
     """Some candidates: those that cost least at one of the rates, most often first, then those ranked first."""
     by_devices = _by_devices(candidates)
     wins = {one.of.number: 0 for one in candidates}
     for step in range(65):
         rate = low * (high / low) ** (step / 64)
-        costs = [(_devices(one, rate) * (1.0 if by_devices else values[price_of(planned, one.of).key]), index)
-                 for index, one in enumerate(candidates)]  # fmt: skip
+        costs = [(_paid_at(planned, values, one, rate, by_devices), index) for index, one in enumerate(candidates)]
         least = min([cost for cost, _ in costs])
         winner = next(candidates[index].of.number for cost, index in costs if cost <= least + 1e-9)
         wins[winner] += 1

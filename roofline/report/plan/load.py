@@ -259,8 +259,16 @@ def _prices(read: _Reader, candidates: Sequence[dict[str, Any]]) -> tuple[Price,
             low=_each(ends[0], count),
             high=_each(ends[1], count),
             price=str(entry.get("price") or "not known"),
+            offers=tuple(_offer(read, offer) for offer in (read.entries(entry, "offers") if "offers" in entry else ())),
         )
     return tuple(prices.values())
+
+
+def _offer(read: _Reader, entry: dict[str, Any]) -> Offer:
+    hour = read.number(entry, "price")
+    ends = entry.get("range")
+    low, high = ends if isinstance(ends, list) and len(ends) == 2 else (hour, hour)
+    return Offer(count=read.whole(entry, "count", optional=True), hour=hour, low=float(low), high=float(high))
 
 
 def _each(whole: Any, count: int) -> float | None:
@@ -479,8 +487,21 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A price of a limited number of devices per hour, with its range; any number if `count` is None."""
+
+    count: int | None
+    hour: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price of one device of a hardware per hour, with its range; None where it is not known."""
+    """Price of one device of a hardware per hour, with its range; None where it is not known.
+
+    With offers, each of which is used up before the next, it is a mean that depends on the number of devices.
+    """
 
     hardware: str
     key: str
@@ -490,6 +511,7 @@ class Price:
     high: float | None
     price: str
     """As it was given."""
+    offers: tuple[Offer, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

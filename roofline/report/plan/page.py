@@ -218,9 +218,9 @@ _CENT = 0.01
 
 
 def controls(planned: Planned) -> tuple[Control, ...]:
-    """Controls for the rate, which a closed loop does not have, and for the price of each hardware."""
+    """Controls for the rate, which a closed loop does not have, and for the price of each hardware that has a single one."""
     settings = [] if planned.rate is None else [_rate(planned.rate)]
-    return (*settings, *(_price(price, planned.currency) for price in planned.prices))
+    return (*settings, *(_price(price, planned.currency) for price in planned.prices if not price.offers))
 
 
 def _rate(rate: float) -> Control:

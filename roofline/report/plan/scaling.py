@@ -21,7 +21,7 @@ _TINY = 1e-9
 _MAX_FRONT_COST = 3.0
 """Times the least cost beyond which a candidate is left out of the Pareto front, as in the plan."""
 Values = dict[str, Any]
-"""What the controls hold: `rate`, and a price under its key; 0 where none is known."""
+"""What the controls hold: `rate`, and a single price under its key; 0 where none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,8 @@ def first_values(planned: Planned) -> Values:
     """What the controls hold at first: the planned rate and prices."""
     values: Values = {} if planned.rate is None else {"rate": planned.rate}
     for price in planned.prices:
-        values[price.key] = 0.0 if price.hour is None else price.hour
+        if not price.offers:
+            values[price.key] = 0.0 if price.hour is None else price.hour
     return values
 
 
@@ -71,7 +72,8 @@ def same_rate(planned: Planned, values: Values) -> bool:
 
 def as_planned(planned: Planned, values: Values) -> bool:
     """Whether rate and prices are those of the plan."""
-    unchanged = [values[price.key] == (0.0 if price.hour is None else price.hour) for price in planned.prices]
+    single = [price for price in planned.prices if not price.offers]
+    unchanged = [values[price.key] == (0.0 if price.hour is None else price.hour) for price in single]
     return same_rate(planned, values) and all(unchanged)
 
 
@@ -85,6 +87,35 @@ def price_of(planned: Planned, candidate: Candidate) -> Price:
     return next(price for price in planned.prices if price.hardware == candidate.hardware)
 
 
+def cost_per_hour(price: Price, devices: int, values: Values) -> float:
+    """Cost per hour of a number of devices: at the price that the controls hold, or by its offers. 0 where none is known."""
+    if not price.offers:
+        hour: float = values[price.key]
+        return hour * devices
+    return _by_offers(price, devices, "hour")
+
+
+def _by_offers(price: Price, devices: int, end: str) -> float:
+    """Cost per hour of a number of devices that use up one offer after another; `end`: hour, low or high."""
+    left, cost = devices, 0.0
+    for offer in price.offers:
+        number = left if offer.count is None else min(left, offer.count)
+        each = offer.low if end == "low" else offer.high if end == "high" else offer.hour
+        cost += number * each
+        left -= number
+    return cost
+
+
+def _available(price: Price) -> int | None:
+    """Devices of all offers together; None: any number."""
+    available = 0
+    for offer in price.offers:
+        if offer.count is None:
+            return None
+        available += offer.count
+    return available if price.offers else None
+
+
 def _scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
     """A candidate at the rate and the prices that the controls hold."""
     rate = None if planned.rate is None else values["rate"]
@@ -92,9 +123,13 @@ def _scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
     sizes = [pool.devices * count for pool, count in zip(candidate.pools, counts, strict=True)]
     devices = sum(sizes)
     price = price_of(planned, candidate)
-    hour = values[price.key]
-    cost = hour * devices if hour else None
-    own = hour == price.hour  # the range is that of the plan's price
+    cost = cost_per_hour(price, devices, values) or None
+    low, high = None, None
+    if price.offers:
+        low, high = _by_offers(price, devices, "low"), _by_offers(price, devices, "high")
+    elif values[price.key] == price.hour:  # the range is that of the plan's price
+        low = None if price.low is None else price.low * devices
+        high = None if price.high is None else price.high * devices
     factor = 1.0 if rate is None or planned.rate is None else rate / planned.rate
     mean = factor if rate is None else factor / planned.peak_factor
     share = sizes[0] / devices if len(sizes) == 2 else candidate.prompt_share
@@ -111,8 +146,8 @@ def _scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
         replicas=tuple(counts),
         devices=devices,
         per_hour=cost,
-        low=price.low * devices if own and price.low is not None else None,
-        high=price.high * devices if own and price.high is not None else None,
+        low=low,
+        high=high,
         million=None if second is None else second / (inputs + outputs) * 1e6,
         million_input=None if second is None or share is None or not inputs else second * share / inputs * 1e6,
         million_output=None if second is None or share is None or not outputs else second * (1 - share) / outputs * 1e6,
@@ -131,6 +166,9 @@ def _beyond(planned: Planned, candidate: Candidate, devices: int, cost: float | 
     stock = None if limits.inventory is None else limits.inventory.get(candidate.hardware)
     if stock is not None and devices > stock:
         exceeded.append(f"more than the {stock:,} that are there")
+    offered = _available(price_of(planned, candidate))
+    if offered is not None and devices > offered:
+        exceeded.append(f"more than the {offered:,} that have a price")
     if limits.max_cost is not None and (cost is None or cost > limits.max_cost * (1 + _TINY)):
         exceeded.append(f"more than {limits.max_cost:,.10g} per hour")
     return ", ".join(exceeded)

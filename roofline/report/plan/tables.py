@@ -9,7 +9,7 @@ from roofline.formatting import about_range, duration, money, number, percent, p
 from roofline.report.cells import NOTHING, about_time, share, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
 from roofline.report.figure import Cell, Table, Tile
-from roofline.report.plan.load import Class, Planned, Pool, Refused, Relax, Times
+from roofline.report.plan.load import Class, Offer, Planned, Pool, Refused, Relax, Times
 from roofline.report.plan.scaling import Scaled, Values, as_planned, on_front, ordered, same_rate, total_cost
 
 _REASONS, _INPUTS = 40, 60
@@ -242,13 +242,19 @@ def prices(planned: Planned, values: Values) -> Table:
     rows = [
         (
             text_cell(one.hardware),
-            _money(values[one.key] or None),
-            text_cell(one.price),
+            _money(None if one.offers else values[one.key] or None),
+            text_cell(_offers(one.offers) if one.offers else one.price),
         )
         for one in planned.prices
     ]
     name = f"{planned.currency} per hour" if planned.currency else "cost per hour"
     return table("prices", "Prices of a device", "", ("hardware", name, "the plan's price, with its source"), rows)
+
+
+def _offers(offers: tuple[Offer, ...]) -> str:
+    return ", then ".join(
+        [f"any number at {one.hour:,.2f}" if one.count is None else f"{one.count:,} at {one.hour:,.2f}" for one in offers]
+    )
 
 
 def traffic(planned: Planned) -> Table:

@@ -32,8 +32,10 @@ from roofline.serving.planning.sizing import Role, SizedReplica
 from roofline.serving.queueing.replica import BOUND
 from roofline.serving.queueing.steady import steady
 from roofline.serving.simulation.autoscaling import start_up
+from roofline.serving.traffic.profile import Paid
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_engine
+from roofline.specs.prices import Price
 from roofline.specs.workload import Step, decode, prefill
 
 _VLLM_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
@@ -351,7 +353,7 @@ def _mean_times(query: Query, draft: CandidateDraft) -> tuple[float, float]:
 
 def cost_per_hour(query: Query, draft: CandidateDraft) -> float | None:
     """Cost per hour of all devices of a draft, spares included, in the currency of the prices; None without a price."""
-    price = query.prices.of(draft.option.hardware)
+    price = query.prices.of(draft.option.hardware, draft.devices)
     return None if price is None else price.value * draft.devices
 
 
@@ -414,7 +416,7 @@ def _performance(query: Query, draft: CandidateDraft) -> tuple[Performance, floa
 
 def _cost(query: Query, draft: CandidateDraft, seen: Performance, inputs: float, outputs: float) -> Cost:
     """Cost at mean input and output tokens/s."""
-    price = query.prices.of(draft.option.hardware)
+    price = query.prices.of(draft.option.hardware, draft.devices)
     if price is None:
         return Cost()
     devices = draft.devices
@@ -433,13 +435,14 @@ def _cost(query: Query, draft: CandidateDraft, seen: Performance, inputs: float,
         total=per_second / (inputs + outputs) * 1e6,
         currency=price.currency,
         price=price.describe(),
-        scaled_per_hour=_scaled(query, draft, price.value),
+        scaled_per_hour=_scaled(query, draft, price),
+        offers=price.offers,
     )
 
 
 def _finish(query: Query, draft: CandidateDraft, batch: BatchPerformance) -> Finish:
     """When offline work is done, and what it costs until then."""
-    price = query.prices.of(draft.option.hardware)
+    price = query.prices.of(draft.option.hardware, draft.devices)
     hours = draft.devices * batch.finish_s / 3600
     finish = Finish(batch.finish_s, batch.low_s, batch.high_s, batch.bound_s)
     if price is None:
@@ -453,16 +456,17 @@ def _finish(query: Query, draft: CandidateDraft, batch: BatchPerformance) -> Fin
     )  # fmt: skip
 
 
-def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
+def _scaled(query: Query, draft: CandidateDraft, price: Price) -> float | None:
     """Mean cost per hour with as many replicas as each part of the day needs, each from when it is requested."""
     profile, mean = query.traffic.profile, query.load.mean_rate
     if profile is None or mean is None:
         return None
-    devices = 0.0
+    pools = []
     for pool in draft.pools:
-        needed = [_needed(mean * factor, pool.sized) + draft.spare for factor in profile.factors]
-        devices += profile.mean_paid(needed, start_up_s(query, pool.sized)) * pool.option.devices
-    return hour * devices
+        needed = (_needed(mean * factor, pool.sized) + draft.spare for factor in profile.factors)
+        devices = tuple(replicas * pool.option.devices for replicas in needed)
+        pools.append(Paid(devices, start_up_s(query, pool.sized)))
+    return profile.mean_paid(pools, lambda devices: price.for_devices(devices).value * devices)
 
 
 def start_up_s(query: Query, sized: SizedReplica) -> float:

@@ -48,7 +48,7 @@ def _too_late(query: Query, options: Sequence[Option]) -> dict[str, Any]:
     for option in options:
         most, price = query.devices(option.hardware), query.prices.of(option.hardware)
         if query.max_cost is not None:
-            most = 0 if price is None else min(most, int(query.max_cost / price.value))
+            most = 0 if price is None else min(most, price.affordable(query.max_cost))
         replicas = min(work.requests, most // option.devices - query.spare)
         if replicas > 0:
             ends.append(

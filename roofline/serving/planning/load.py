@@ -222,8 +222,10 @@ class Query:
     simulate_top: int = 0
 
     def devices(self, hardware: Hardware) -> int:
-        """Maximum number of devices of a kind of hardware, by `max_gpus` and the inventory; 2^60 without a limit."""
+        """Maximum number of devices of a kind of hardware, by `max_gpus`, the inventory and offers; 2^60 without a limit."""
         limits = [self.max_gpus] if self.max_gpus is not None else []
+        if (price := self.prices.of(hardware)) is not None and price.available is not None:
+            limits.append(price.available)
         if self.inventory is not None:
             named = (hardware.name, hardware.accelerator.name)
             limits.append(max((self.inventory[name] for name in named if name in self.inventory), default=0))

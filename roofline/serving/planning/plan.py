@@ -599,6 +599,8 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
     priced = {name: price for name in {one.hardware for one in candidates} if (price := query.prices.of(devices[name]))}
     for hardware, price in sorted(priced.items()):
         ends = f" ({price.low:g} to {price.high:g})" if price.low < price.high else ""
+        if price.offers:
+            ends = " for the first"
         value = f"{price.value:g} {price.currency}/h{ends}"
         yield Assumption(f"price.{hardware}", value, "given" if price.origin == "given" else "assumed", price.describe())
     if any(one.power.watts is not None for one in candidates):

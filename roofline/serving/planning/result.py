@@ -9,6 +9,7 @@ from roofline.documents import dump_json, envelope
 from roofline.registry import Displayed
 from roofline.serving.planning.performance import LatencyStats, Performance
 from roofline.serving.planning.sizing import Binds
+from roofline.specs.prices import Price
 from roofline.specs.source import Assumption
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Cost:
         currency: ISO 4217 code.
         price: per device and hour, as text with its source.
         scaled_per_hour: with as many replicas as each part of the day needs; None without a profile.
+        offers: of which `price` is the mean, in the order in which they are used; empty for a single price.
     """
 
     per_hour: float | None = None
@@ -71,6 +73,7 @@ class Cost:
     currency: str | None = None
     price: str | None = None
     scaled_per_hour: float | None = None
+    offers: tuple[Price, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +354,10 @@ class Candidate:
             **(NO_FINISH if self.finish_s is None else self.finish_s.to_dict()),
             "currency": self.cost.currency,
             "price": self.cost.price,
+            "offers": [
+                {"count": one.count, "price": one.value, "range": [one.low, one.high], "kind": one.kind, "note": one.note}
+                for one in self.cost.offers
+            ],
             "power": {
                 "watts_at_most": self.power.watts,
                 "joules_per_output_token_at_most": self.power.joules_per_output_token,

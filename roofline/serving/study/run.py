@@ -88,22 +88,26 @@ def _work(study: Study, point: Point) -> Finished:
     }  # fmt: skip
     try:
         result = _simulated(options, point)
+        devices, cost = _devices_and_cost(study, result)
     except RooflineError as error:
         run |= dict.fromkeys((*_KEYS, "hardware", "devices", "cost_per_hour")) | {"failed": str(error)}
         return Finished(point.index, dump_json(run) + "\n")
     _check_inputs(study, result["inputs"])
+    run |= {"failed": None, "hardware": result["hardware"]["name"], "devices": devices, "cost_per_hour": cost}
+    run |= {name: result[name] for name in _KEYS}
+    return Finished(point.index, dump_json(run) + "\n")
+
+
+def _devices_and_cost(study: Study, result: dict[str, Any]) -> tuple[float, float | None]:
+    """Mean number of devices, and their cost per hour; None without a price."""
     hardware, replicas = result["hardware"], (result["server"] or {}).get("replicas", 1)
     if (fleet := result["fleet"]) is not None and fleet["mean_replicas"] is not None:
         replicas = fleet["mean_replicas"]
     used = [(one["hardware"]["name"], one["devices"]) for one in result.get("pools") or ()]
     used = used or [(hardware["name"], hardware["devices"] * replicas)]
-    devices = sum(number for _, number in used)
-    prices = [(_prices(study.price).of(name), number) for name, number in used]
+    prices = [(_prices(study.price).of(name, number), number) for name, number in used]
     costs = [price.value * number for price, number in prices if price is not None]
-    cost = sum(costs) if len(costs) == len(prices) else None
-    run |= {"failed": None, "hardware": hardware["name"], "devices": devices, "cost_per_hour": cost}
-    run |= {name: result[name] for name in _KEYS}
-    return Finished(point.index, dump_json(run) + "\n")
+    return sum(number for _, number in used), sum(costs) if len(costs) == len(prices) else None
 
 
 def _simulated(options: Options, point: Point) -> dict[str, Any]:

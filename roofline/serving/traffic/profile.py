@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,19 @@ DAY = 86400.0
 _MOST = 86400
 _COLUMNS = ("weight", "load", "rate", "requests")
 _ALLOWED = "weights of the parts of a day, such as 1,1,2,4,3,1, or a .yaml or .csv file of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """Devices that are needed in each part of a day, and the seconds before that from which they are paid."""
+
+    needed: tuple[int, ...]
+    lead: float
+
+    def most(self, first: int, ahead: int) -> int:
+        """Maximum from a part of the day to the one `ahead` parts later."""
+        parts = len(self.needed)
+        return max(self.needed[(first + index) % parts] for index in range(min(ahead, parts - 1) + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +54,27 @@ class Profile:
         """Length of a part of the day, s."""
         return DAY / len(self.factors)
 
-    def mean_paid(self, needed: Sequence[int], lead: float) -> float:
-        """Mean number over a day of what is paid from `lead` seconds before it is needed until it is not.
+    def mean_paid(self, pools: Sequence[Paid], cost: Callable[[int], float] = float) -> float:
+        """Mean cost over a day of devices that are paid from `lead` seconds before they are needed until they are not.
 
-        With parts of length p and lead = k p + r, it is the maximum over a part and the next k; in the last r seconds of a part
-        over the next k + 1.
+        With parts of length p and lead = k p + r, a part pays the maximum over it and the next k, in its last r seconds over
+        the next k + 1.
 
         Args:
-            needed: number in each part of the day.
-            lead: seconds.
+            pools: devices that are needed in each part of the day, and their lead.
+            cost: of a number of devices of all pools together; by default, the number itself.
 
-        >>> Profile("", (1.0,) * 4).mean_paid([1, 1, 3, 1], 3 * 3600)  # two more for a part and a half of four
+        >>> Profile("", (1.0,) * 4).mean_paid([Paid((1, 1, 3, 1), 3 * 3600)])  # two more for a part and a half of four
         1.75
         """
-        parts, whole = len(needed), int(lead // self.part)
-        rest = lead / self.part - whole
-
-        def most(first: int, ahead: int) -> int:
-            return max(needed[(first + index) % parts] for index in range(min(ahead, parts - 1) + 1))
-
-        return sum((1 - rest) * most(part, whole) + rest * most(part, whole + 1) for part in range(parts)) / parts
+        leads = [divmod(pool.lead / self.part, 1) for pool in pools]
+        changes = sorted({0.0, 1.0, *(1 - rest for _, rest in leads)})
+        total, parts = 0.0, len(self.factors)
+        for part in range(parts):
+            for start, end in pairwise(changes):
+                ahead = [int(whole) + (start >= 1 - rest) for whole, rest in leads]
+                total += (end - start) * cost(sum(map(Paid.most, pools, (part,) * len(pools), ahead)))
+        return total / parts
 
     def at(self, seconds: float) -> float:
         """Load over mean load at a time in seconds after midnight, of any day."""

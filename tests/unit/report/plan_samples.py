@@ -86,6 +86,25 @@ def plan(**more: Any) -> dict[str, Any]:
     return deepcopy({**found, **more})
 
 
+def offered() -> dict[str, Any]:
+    """Two h100 at 2 an hour and the rest at 4 (3 to 5): three are 8, 7 to 9. Of l40s there are twelve with a price."""
+    found = plan()
+    offers = {
+        "h100-sxm": [(2, 2.0, 2.0, 2.0), (None, 4.0, 3.0, 5.0)],
+        "l40s": [(12, 1.0, 0.8, 1.5)],
+    }
+    for one in found["candidates"]:
+        one["offers"] = [
+            {"count": count, "price": price, "range": [low, high], "kind": "rented", "note": ""}
+            for count, price, low, high in offers[one["hardware"]]
+        ]
+        if one["hardware"] == "h100-sxm":
+            costs = one["cost_per_million_tokens"]
+            one["cost_per_million_tokens"] = {name: cost * 8 / one["cost_per_hour"] for name, cost in costs.items()}
+            one |= {"cost_per_hour": 8.0, "cost_per_hour_range": [7.0, 9.0]}
+    return found
+
+
 def closed() -> dict[str, Any]:
     """64 clients instead of a rate."""
     found = plan()

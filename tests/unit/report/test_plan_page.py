@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.report.plan_samples import INPUT, OUTPUT, RATE, candidate, closed, infeasible, plan, pool
+from unit.report.plan_samples import INPUT, OUTPUT, RATE, candidate, closed, infeasible, offered, plan, pool
 
 from roofline.errors import SpecError
 from roofline.report.figure import Cell, Table, View
@@ -54,8 +54,8 @@ def column(of: Table, name: str) -> list[Cell]:
     return [row[index] for row in of.rows]
 
 
-def test_as_planned_everything_is_the_plans() -> None:
-    found = plan()
+@pytest.mark.parametrize("found", [plan(), offered()], ids=["prices", "offers"])
+def test_as_planned_everything_is_the_plans(found: dict[str, Any]) -> None:
     for one, was in zip(at(found), found["candidates"], strict=True):
         assert (one.devices, one.replicas) == (was["devices"], tuple(each["replicas"] for each in was["pools"]))
         assert (one.headroom, one.breaks_at, one.binds) == (was["headroom"], was["breaks_first"]["rate"], was["binds"])
@@ -65,6 +65,18 @@ def test_as_planned_everything_is_the_plans() -> None:
         wanted = was["cost_per_million_tokens"]
         got = [one.million_input, one.million_output, one.million]
         assert got == pytest.approx([wanted["input"], wanted["output"], wanted["total"]], rel=1e-12)
+
+
+def test_offers_are_counted_by_devices() -> None:
+    """At 100/s five h100 are 2 x 2 + 3 x 4 = 16 per hour, of 13 to 19; of l40s 18 are needed, and 12 have a price."""
+    found = {one.of.number: one for one in at(offered(), rate=100.0)}
+    assert (found[1].per_hour, found[1].low, found[1].high) == (16.0, 13.0, 19.0)
+    assert found[3].beyond == "more than the 12 that have a price"
+    assert [control.key for control in controls(planned(offered()))] == ["rate"]
+    prices = table(shown(offered()), "prices")
+    assert [cell.text for cell in column(prices, "the plan's price, with its source")] == [
+        "2 at 2.00, then any number at 4.00", "12 at 1.00",
+    ]  # fmt: skip
 
 
 def test_more_traffic_takes_more_replicas() -> None:

@@ -73,6 +73,63 @@ def test_a_node_is_shared_by_its_accelerators(tmp_path: Path) -> None:
     assert _price(tmp_path, text, "dgx-h100").per_hour() == pytest.approx(1 + 1.0 + 1)
 
 
+OFFERS = """
+h100-sxm:
+  offers:
+    - {owned: {capital: 35064 USD, years: 4, electricity: 0 USD/kWh}, count: 4} # 35064 = 4 x 8766: one dollar an hour
+    - {rent: 2 USD/h, count: 2, note: reserved}
+    - {low: 3 USD/h, high: 5 USD/h}
+"""
+
+
+@pytest.mark.parametrize(
+    ("devices", "hour", "low"),
+    [(1, 1, 1), (4, 4, 4), (5, 6, 6), (6, 8, 8), (8, 8 + 2 * 4, 8 + 2 * 3), (5.5, 7, 7)],
+)
+def test_offers_are_used_up_one_after_another(tmp_path: Path, devices: float, hour: float, low: float) -> None:
+    """Four at 1, two at 2, the rest at 4 (of 3 to 5), per hour; half a device, as a fleet has in the mean, takes half of it."""
+    found = _prices(tmp_path, OFFERS).of("h100-sxm", devices)
+    assert found is not None
+    assert (found.value * devices, found.low * devices) == pytest.approx((hour, low))
+    assert found.available is None
+    assert found.describe().partition(", mean of ")[2] == "4 at 1.00 (owned), 2 at 2.00 (reserved), more at 4.00 (rented)"
+
+
+@pytest.mark.parametrize(("budget", "devices"), [(0.9, 0), (4, 4), (5.9, 4), (8, 6), (11.9, 6), (16, 8)])
+def test_what_a_budget_pays_for(tmp_path: Path, budget: float, devices: int) -> None:
+    """The inverse of the cost."""
+    assert _price(tmp_path, OFFERS).affordable(budget) == devices
+
+
+def test_offers_of_nodes_and_their_end(tmp_path: Path) -> None:
+    """A node at 16 USD/h is eight accelerators at 2; two nodes are 16, and there are no more."""
+    prices = _prices(tmp_path, "dgx-h100: {offers: [{rent: 16 USD/h, count: 1}, {rent: 32 USD/h, count: 1}]}")
+    found = prices.of("dgx-h100", 12)
+    assert found is not None
+    assert (found.value * 12, found.available) == (8 * 2 + 4 * 4, 16)
+    assert found.affordable(1000) == 16
+    with pytest.raises(InputError, match="the prices have 16 x dgx-h100, and 17 are needed"):
+        prices.of("dgx-h100", 17)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("h100-sxm: {offers: []}", r":1:\d+: prices\.h100-sxm\.offers: at least one is needed"),
+        ("h100-sxm: {offers: [{rent: 2 USD/h}], note: x}", r"prices\.h100-sxm\.note: stands in each of the offers"),
+        ("h100-sxm: {offers: [{rent: 2 USD/h}, {rent: 3 USD/h}]}", r"prices\.h100-sxm\.offers\.1: is never used"),
+        ("h100-sxm: {offers: [{rent: 2 USD/h, count: 0}]}", r"offers\.0\.count: .*at least 1"),
+        ("h100-sxm: {offers: [{rent: 2 USD/h, cuont: 3}]}", r"cuont.*count"),
+        ("h100-sxm: {offers: [{count: 3}]}", r"offers\.0: no price: give a rent"),
+        ("h100-sxm: {rent: 2 USD/h, count: 3}", r"count"),
+    ],
+)
+def test_wrong_offers(tmp_path: Path, text: str, said: str) -> None:
+    """Each with its place."""
+    with pytest.raises(SpecError, match=said):
+        _prices(tmp_path, text)
+
+
 def test_what_is_given_comes_first(tmp_path: Path) -> None:
     """Before what is shipped, also for a node of that accelerator; shipped prices are for what is left."""
     prices = _prices(tmp_path, "h100-sxm: 2.5 USD/h")
