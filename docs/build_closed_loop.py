@@ -1,4 +1,4 @@
-"""Write the tables of docs/closed-loop.md and draw its figure: `python docs/build_closed_loop.py`, about a minute.
+"""Write the tables of docs/closed-loop.md and draw its figure: `python docs/build_closed_loop.py`, some minutes.
 
 Measured points are found as tests find them (ROOFLINE_TRUTH); without them the tables that need them stay as they are.
 """  # noqa: INP001 - no package
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 import roofline
-from roofline.measure.calibrate import judged_points
 
 PAGE = Path(__file__).with_name("closed-loop.md")
 FIGURE = PAGE.parent / "images" / "convoy.svg"
@@ -101,15 +100,12 @@ def _loops() -> Any:
 def _tables() -> dict[str, str]:
     """The tables of measured points, by name."""
     loops = _loops()
-    points, fits = loops.points(TRUTH), judged_points([TRUTH / name for name in loops.FILES])
-    documented = loops.judged(points, fits)  # kernels alone
-    waits = loops.fitted_waits(points, fits)
-    whole = loops.judged(points, fits, waits=waits)
+    found = loops.measured(TRUTH)
     return {
-        MEASURED: _measured(loops, whole),
-        CHOSEN: _chosen(loops, points, fits, documented),
-        FIRST: _first(documented),
-        WAITS: _waits(loops, waits, documented, whole),
+        MEASURED: _measured(loops, found.documented),
+        CHOSEN: _chosen(loops, found.points, found.fits, found.kernels),
+        FIRST: _first(found.kernels),
+        WAITS: _waits(loops, found.waits, found.kernels, found.documented),
     }
 
 

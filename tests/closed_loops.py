@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
+from shared_results import shared
 
 from roofline.errors import RooflineError
-from roofline.measure.calibrate import JudgedPoints
+from roofline.measure.calibrate import JudgedPoints, judged_points
 from roofline.measure.validate.serving import measured_deployments
 from roofline.predict.request import ResolvedRequest
 from roofline.serving.simulation.run import run
@@ -168,9 +170,20 @@ class Waits:
         return self.front_end + self.front_end_token * prompt
 
 
-@cache
 def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
-    """A server with more slots than any point has clients; its step times are tabulated once."""
+    """A server with more slots than any point has clients.
+
+    Step times are tabulated once: `eager` is no part of the tables, which add it to each step with prompts.
+    """
+    server = _tabulated(deployment, setup, steps.model_copy(update={"eager": 0.0}))
+    tables = copy(server.tables)
+    tables.request = fitted(server.request, steps)
+    vars(tables).pop("_eager", None)
+    return replace(server, request=tables.request, tables=tables)
+
+
+@cache
+def _tabulated(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
     model, hardware, options = deployment
     limits = {"max_num_seqs": 1024, "max_num_batched_tokens": setup.budget, "max_model_len": _LONGEST}
     request = resolve_replica(model, hardware, {**dict(options), **limits, "kv_cache_dtype": setup.kv_cache_dtype})
@@ -298,6 +311,37 @@ def _waits(table: pd.DataFrame, ttft: np.ndarray, tpot: np.ndarray) -> Waits:
         best = minimize(off, (3.0, 0.5), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6})
         results.append((best.fun + of_tpot, Waits(eager, *(np.abs(best.x) * (1e-2, 1e-5)).tolist())))
     return min(results, key=lambda result: result[0])[1]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All points, and what the simulator makes of them.
+
+    Args:
+        points: in order.
+        fits: of what engines add to a step, with each model left out.
+        kernels: `judged` without what TTFT has beside kernels.
+        waits: `fitted_waits`.
+        documented: `judged` with them.
+    """
+
+    points: list[Point]
+    fits: JudgedPoints
+    kernels: pd.DataFrame
+    waits: dict[str, Waits]
+    documented: pd.DataFrame
+
+
+@cache
+def measured(folder: Path) -> Measured:
+    """Return all points of a folder under what their sources document; minutes, which the workers of a test run share."""
+
+    def compute() -> Measured:
+        found, fits = points(folder), judged_points([folder / name for name in FILES])
+        waits = fitted_waits(found, fits)
+        return Measured(found, fits, judged(found, fits), waits, judged(found, fits, waits=waits))
+
+    return shared("closed_loops", compute)
 
 
 def errors(frame: pd.DataFrame, name: str) -> np.ndarray:

@@ -202,12 +202,12 @@ class Prices:
             SpecError: owned hardware of unknown power.
         """
         if isinstance(hardware, Hardware):
-            found = self._of(hardware)
+            price = self._of(hardware)
         else:
             if hardware not in self._known:
                 self._known[hardware] = self._of(load_hardware(hardware)[0])
-            found = self._known[hardware]
-        return None if found is None else found.for_devices(devices)
+            price = self._known[hardware]
+        return None if price is None else price.for_devices(devices)
 
     def _of(self, hardware: Hardware) -> Price | None:
         for each in self.lists:

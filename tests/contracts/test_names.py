@@ -23,8 +23,8 @@ OTHERWISE: dict[str, tuple[str, ...]] = {
     "plan": (
         "candidates.spare", "candidates.deployment", "candidates.engine_flags", "candidates.engine_files", "candidates.pools",
         "candidates.classes", "candidates.throughput", "candidates.utilisation", "candidates.running", "candidates.currency",
-        "candidates.cost_per_hour_range", "candidates.cost_per_hour_scaled", "candidates.price", "candidates.power",
-        "candidates.breaks_first", "candidates.ttft_s", "candidates.tpot_s",
+        "candidates.cost_per_hour_range", "candidates.cost_per_hour_scaled", "candidates.price", "candidates.offers",
+        "candidates.power", "candidates.breaks_first", "candidates.ttft_s", "candidates.tpot_s",
     ),
     "preempt": (
         "kept_tokens", "block_size", "basis", "certain", "ratio", "steals", "host", "partial", "variants",

@@ -11,46 +11,39 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from closed_loops import EAGER, FILES, Point, Waits, errors, fitted_waits, inside, judged, points
+from closed_loops import EAGER, FILES, Measured, Point, errors, inside, judged, measured
 
-from roofline.measure.calibrate import JudgedPoints, judged_points
 from roofline.specs.library import load_engine_steps
 
 EVERY = 4
-"""Of the points every fourth is simulated, so that it takes ten seconds; docs/closed-loop.md has all."""
+"""Of the points every fourth is simulated under other settings than those of its source."""
 
 
 @pytest.fixture(scope="module")
-def fits(truth: Path) -> JudgedPoints:
-    """Fits with each model left out."""
-    paths = [truth / "truth" / "serving" / name for name in FILES]
-    if not all(path.is_file() for path in paths):
+def found(truth: Path) -> Measured:
+    """All points under what their sources document."""
+    folder = truth / "truth" / "serving"
+    if not all((folder / name).is_file() for name in FILES):
         pytest.skip("the serving points are not there")
-    return judged_points(paths)
+    return measured(folder)
 
 
 @pytest.fixture(scope="module")
-def measured(truth: Path, fits: JudgedPoints) -> list[Point]:
+def some_points(found: Measured) -> list[Point]:
     """Every fourth point."""
-    return points(truth / "truth" / "serving")[::EVERY]
+    return found.points[::EVERY]
 
 
 @pytest.fixture(scope="module")
-def kernels(measured: list[Point], fits: JudgedPoints) -> pd.DataFrame:
+def kernels(found: Measured) -> pd.DataFrame:
     """Under what the sources document, without what TTFT has beside kernels."""
-    return judged(measured, fits)
+    return found.kernels
 
 
 @pytest.fixture(scope="module")
-def waits(measured: list[Point], fits: JudgedPoints) -> dict[str, Waits]:
-    """What TTFT has beside kernels, without each model."""
-    return fitted_waits(measured, fits)
-
-
-@pytest.fixture(scope="module")
-def documented(measured: list[Point], fits: JudgedPoints, waits: dict[str, Waits]) -> pd.DataFrame:
+def documented(found: Measured) -> pd.DataFrame:
     """Under what the sources document."""
-    return judged(measured, fits, waits=waits)
+    return found.documented
 
 
 def median(some: pd.DataFrame, name: str) -> float:
@@ -76,11 +69,11 @@ def test_ttft_beside_kernels(documented: pd.DataFrame, kernels: pd.DataFrame) ->
     assert median(documented[some], "ttft") < 0.6 * median(kernels[some], "ttft")
 
 
-def test_shipped_numbers_are_those_of_the_fit(waits: dict[str, Waits]) -> None:
-    """What engines/steps has was fitted to all points; here are a quarter of them."""
+def test_shipped_numbers_are_those_of_the_fit(found: Measured) -> None:
+    """What engines/steps has was fitted to these points."""
     for engine in ("vllm", "sglang", "trtllm"):
         shipped = load_engine_steps([engine])[0]
-        assert shipped.eager == pytest.approx(waits[""].of(shipped).eager, rel=0.3)
+        assert shipped.eager == pytest.approx(found.waits[""].of(shipped).eager, rel=0.3)
 
 
 def test_dense_model_of_vllm(kernels: pd.DataFrame) -> None:
@@ -91,17 +84,17 @@ def test_dense_model_of_vllm(kernels: pd.DataFrame) -> None:
     assert median(some, "ttft") <= 0.2
 
 
-def test_load_generators_matter_more_than_kernels(measured: list[Point], fits: JudgedPoints) -> None:
+def test_load_generators_matter_more_than_kernels(some_points: list[Point], found: Measured) -> None:
     """The same server and step times: equal lengths in place of drawn ones, and TTFT is more than twice what was measured."""
-    some = [point for point in measured if point.engine == "vllm" and "70b" in point.model]
-    equal = judged(some, fits, replace(some[0].setup, spread="1-1"))
+    some = [point for point in some_points if point.engine == "vllm" and "70b" in point.model]
+    equal = judged(some, found.fits, replace(some[0].setup, spread="1-1"))
     assert np.median(errors(equal, "ttft")) > 1
 
 
-def test_a_choice_by_ttft_does_not_transfer(measured: list[Point], fits: JudgedPoints) -> None:
+def test_a_choice_by_ttft_does_not_transfer(some_points: list[Point], found: Measured) -> None:
     """A slot fewer than clients fits TTFT of TensorRT-LLM with Llama 3.1 8B, and not with gpt-oss and DeepSeek-R1."""
-    some = [point for point in measured if point.engine == "trtllm"]
+    some = [point for point in some_points if point.engine == "trtllm"]
     dense = [point for point in some if point.model == "llama-3.1-8b"][::2]
     others = [point for point in some if point.inferencemax]
-    assert median(judged(dense, fits, fewer=1), "ttft") < 0.8 * median(judged(dense, fits), "ttft")
-    assert median(judged(others, fits, fewer=1), "ttft") > median(judged(others, fits), "ttft")
+    assert median(judged(dense, found.fits, fewer=1), "ttft") < 0.8 * median(judged(dense, found.fits), "ttft")
+    assert median(judged(others, found.fits, fewer=1), "ttft") > median(judged(others, found.fits), "ttft")

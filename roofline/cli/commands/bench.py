@@ -125,7 +125,7 @@ def run(
     from roofline.measure.bench.run import Request, execute
 
     device = device or best()
-    folder = output if output is not None else _default_folder(device)
+    folder = output if output is not None else default_folder(device)
     if files.exists(folder) and not files.is_folder(folder):
         msg = f"{folder}: is a file; records go into a folder"
         raise InputError(msg)
@@ -230,7 +230,7 @@ def parse_budget(text: str) -> float:
     return value
 
 
-def _default_folder(device: str) -> Path:
+def default_folder(device: str) -> Path:
     """Where records go when no folder is named: measurements/<device>/<date>."""
     from roofline.measure.bench.devices import device as device_of
     from roofline.measure.bench.machine import now, shipped_id

@@ -99,8 +99,9 @@ class ClosedLoop:
         )
         request = self.steps.request
         replicas = request.deployment.data_parallel_size
-        held = np.vectorize(lambda tokens: request.memory.max_batch(int(tokens)), otypes=[np.float64])
-        clients = np.minimum(clients, np.maximum(held(prompt + np.floor(output / 2)), replicas))
+        lengths, places = np.unique(prompt + np.floor(output / 2), return_inverse=True)
+        held = np.array([request.memory.max_batch(int(tokens)) for tokens in lengths], dtype=np.float64)
+        clients = np.minimum(clients, np.maximum(held[places].reshape(prompt.shape), replicas))
         replica = np.maximum(clients / replicas, 1)
         num_stages = request.deployment.pipeline_parallel_size
         microbatch = np.maximum(clients / num_stages, np.minimum(clients, replicas))
