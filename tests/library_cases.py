@@ -1,11 +1,6 @@
-"""Cases of a test that does the same with each: a few of them are enough to try other versions of dependencies."""
+"""Models for tests that do the same with each of them."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
-
-import pytest
 
 DISTINCT = (
     # dense
@@ -23,16 +18,3 @@ DISTINCT = (
 )  # fmt: skip
 """Shipped models whose formulas differ: one of each family that is built of the same blocks, with the same biases, tied
 weights, kinds of layers and formats."""
-
-
-def same_calls(cases: Iterable[Any], every: int = 8) -> list[Any]:
-    """Return the cases of a parametrized test, all but the first, the one `every` later and so on marked `same_calls`.
-
-    Args:
-        cases: values, or tuples of values.
-        every: of so many cases one has no mark.
-    """
-    return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[pytest.mark.same_calls] if index % every else [])
-        for index, case in enumerate(cases)
-    ]

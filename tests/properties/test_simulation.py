@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from library_cases import same_calls
 from simulated import Served, World, random_adapters, random_fleet, world
 
 from roofline.serving.simulation.schedulers import SCHEDULERS
@@ -36,7 +35,7 @@ def apart(one: Served, other: Served) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("start", same_calls(range(0, WORLDS, 100)))
+@pytest.mark.parametrize("start", range(0, WORLDS, 100))
 def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
     """500 worlds of all schedulers, ways to preempt, balancers, open and closed: the same events at the same times."""
     for seed in range(start, start + 100):
@@ -55,7 +54,7 @@ def test_a_router_sees_what_is_cached_in_the_midst_of_a_run(seed: int) -> None:
     assert not apart(one.run(False), one.run(True))
 
 
-@pytest.mark.parametrize("start", same_calls(range(0, 200, 100)))
+@pytest.mark.parametrize("start", range(0, 200, 100))
 def test_runs_of_steps_with_kv_cache_tiers(start: int) -> None:
     """200 worlds with one tier or two: loads begin and end at the same times too, and some are of preempted requests."""
     kinds: Counter[str] = Counter()
@@ -184,7 +183,7 @@ def test_who_is_refused_could_never_run(one: World) -> None:
         assert (request in served.refused) == (needs > replica.kv_cache.num_gpu_blocks)
 
 
-@pytest.mark.parametrize("start", same_calls(range(0, 150, 50)))
+@pytest.mark.parametrize("start", range(0, 150, 50))
 def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
     """150 worlds whose replicas start, drain and fail: the same events, scaling and failures; and no request is lost."""
     kinds: Counter[str] = Counter()
@@ -227,7 +226,7 @@ def test_nothing_is_lost_of_a_fleet(seed: int) -> None:
         assert 0 <= begin <= stop
 
 
-@pytest.mark.parametrize("start", same_calls(range(0, 300, 100)))
+@pytest.mark.parametrize("start", range(0, 300, 100))
 def test_adapters_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
     """300 worlds with fewer slots than adapters, every other one with a fleet that changes: the same events and loads."""
     loaded = 0

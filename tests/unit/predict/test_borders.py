@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from library_cases import same_calls
 
 import roofline
 from roofline.predict.request import prepare
@@ -34,7 +33,7 @@ def _fits(model: str, hardware: str, options: dict[str, Any], batch: int, contex
 
 
 @pytest.mark.parametrize("context", [0, 1000, 8000])
-@pytest.mark.parametrize(("model", "hardware", "options"), same_calls(CASES), ids=IDS)
+@pytest.mark.parametrize(("model", "hardware", "options"), CASES, ids=IDS)
 def test_max_batch_is_the_border(model: str, hardware: str, options: dict[str, Any], context: int) -> None:
     """So many sequences fit, one more does not, also with several replicas."""
     most = roofline.analyze(model, hardware, context=context, phase="decode", **options).memory.max_batch
@@ -44,7 +43,7 @@ def test_max_batch_is_the_border(model: str, hardware: str, options: dict[str, A
 
 
 @pytest.mark.parametrize("batch", [1, 37])
-@pytest.mark.parametrize(("model", "hardware", "options"), same_calls(CASES), ids=IDS)
+@pytest.mark.parametrize(("model", "hardware", "options"), CASES, ids=IDS)
 def test_max_context_is_the_border(model: str, hardware: str, options: dict[str, Any], batch: int) -> None:
     """So many cached tokens fit, one more does not; None means that the windows set no limit: 2^40 tokens fit."""
     longest = roofline.analyze(model, hardware, batch=batch, context=0, phase="decode", **options).memory.max_context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from library_cases import DISTINCT, same_calls
+from library_cases import DISTINCT
 
 from roofline.blocks.model_files import load_model
 from roofline.cost import ZERO
@@ -97,7 +97,7 @@ def same_max_context(model: str, hardware: str, options: dict[str, Any], searche
         assert explain(model, "max_context", hardware, **options).value == searched
 
 
-@pytest.mark.parametrize("model", same_calls([*DISTINCT, TEMPLATE]))
+@pytest.mark.parametrize("model", [*DISTINCT, TEMPLATE])
 def test_values_are_those_of_analyze(model: str) -> None:
     """The symbolic formula with numbers put in is what plain numbers give, for one model of every structure."""
     options = {"batch": 3, "context": 5000, "kv_cache_dtype": "fp8"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import sympy
-from library_cases import DISTINCT, same_calls
+from library_cases import DISTINCT
 
 import roofline
 from roofline.errors import InputError, UnknownNameError
@@ -50,7 +50,7 @@ def adds_up(one: Explanation) -> None:
         adds_up(part)
 
 
-@pytest.mark.parametrize(("model", "hardware", "options"), same_calls(SETTINGS), ids=ids_of)
+@pytest.mark.parametrize(("model", "hardware", "options"), SETTINGS, ids=ids_of)
 def test_times_are_those_of_analyze(model: str, hardware: str, options: dict[str, Any]) -> None:
     """Bound, floor and estimate with its interval, of the request and of each step: equal, not about equal.
 

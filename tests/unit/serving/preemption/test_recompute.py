@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_cases import same_calls
 
 import roofline
 from roofline.errors import InputError
@@ -112,7 +111,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("batch", [0, 1, 33])
-@pytest.mark.parametrize(("model", "hardware", "options"), same_calls(CASES))
+@pytest.mark.parametrize(("model", "hardware", "options"), CASES)
 def test_the_table_is_within_two_per_cent(model: str, hardware: str, options: dict[str, Any], batch: int) -> None:
     """At lengths between those that it holds, short and (a few) of many chunks; half of them within a thousandth."""
     recompute = of(model, hardware, batch, 1000, **options)
