@@ -33,10 +33,10 @@ REQUESTS = 40_000
 NAMES = ("mean TTFT", "p95 of TTFT", "mean TPOT", "p95 of TPOT")
 
 
-def lengths(rng: np.random.Generator, mean: float, deviation: float, requests: int = REQUESTS) -> np.ndarray:
+def lengths(rng: np.random.Generator, mean: float, deviation: float) -> np.ndarray:
     """Whole lengths of a lognormal distribution; fixed without a deviation."""
     sigma = np.log1p((deviation / mean) ** 2) ** 0.5
-    return np.maximum(np.exp(rng.normal(np.log(mean) - sigma**2 / 2, sigma, requests)).round(), 1).astype(int)
+    return np.maximum(np.exp(rng.normal(np.log(mean) - sigma**2 / 2, sigma, REQUESTS)).round(), 1).astype(int)
 
 
 def closed_form(server: Server, prompts: np.ndarray, answers: np.ndarray, cv: float = 1.0) -> BatchServer:
@@ -48,33 +48,31 @@ def closed_form(server: Server, prompts: np.ndarray, answers: np.ndarray, cv: fl
 
 
 @cache
-def errors(
-    utilisations: tuple[float, ...] = UTILISATIONS, cv: float = 1.0, requests: int = REQUESTS
-) -> dict[float, np.ndarray]:
+def errors(utilisations: tuple[float, ...] = UTILISATIONS, cv: float = 1.0) -> dict[float, np.ndarray]:
     """Relative errors of each of the 20 servers and loads, in the order of `NAMES`, by the share of the rate that saturates.
 
     Times between arrivals are gamma-distributed with a coefficient of variation `cv`: 1 is Poisson.
     """
-    name = "-".join(f"{number:g}" for number in (cv, requests, *utilisations))
-    return shared(f"queueing-{name}", lambda: _errors(utilisations, cv, requests))
+    name = "-".join(f"{number:g}" for number in (cv, *utilisations))
+    return shared(f"queueing-{name}", lambda: _errors(utilisations, cv))
 
 
-def _errors(utilisations: tuple[float, ...], cv: float, requests: int) -> dict[float, np.ndarray]:
+def _errors(utilisations: tuple[float, ...], cv: float) -> dict[float, np.ndarray]:
     found: dict[float, list[list[float]]] = {utilisation: [] for utilisation in utilisations}
     for seed, (server, load) in enumerate((server, load) for server in SERVERS.values() for load in LOADS.values()):
         rng = np.random.default_rng(seed)
-        prompts, answers = lengths(rng, *load[:2], requests), lengths(rng, *load[2:], requests)
+        prompts, answers = lengths(rng, *load[:2]), lengths(rng, *load[2:])
         form = closed_form(server, prompts, answers, cv)
         state = steady(form, np.array(utilisations) * form.capacity)
         predicted = np.stack([
             state.ttft_mean(0), state.ttft_quantile(0, 0.95), state.tpot_mean(0), state.tpot_quantile(0, 0.95)
         ])  # fmt: skip
         for place, utilisation in enumerate(utilisations):
-            between = rng.exponential(1.0, requests) if cv == 1 else rng.gamma(cv**-2, cv**2, requests)
+            between = rng.exponential(1.0, REQUESTS) if cv == 1 else rng.gamma(cv**-2, cv**2, REQUESTS)
             arrived = np.cumsum(between)
-            arrived *= requests / (utilisation * form.capacity) / arrived[-1]  # the very rate: less noise
+            arrived *= REQUESTS / (utilisation * form.capacity) / arrived[-1]  # the very rate: less noise
             seen = run(server, arrived, prompts, answers)
-            middle = slice(requests // 5, requests * 9 // 10)
+            middle = slice(REQUESTS // 5, REQUESTS * 9 // 10)
             ttft, tpot = seen.ttft[middle], seen.tpot[middle]
             measured = [ttft.mean(), np.quantile(ttft, 0.95), np.nanmean(tpot), np.nanquantile(tpot, 0.95)]
             found[utilisation].append(list(predicted[:, place] / measured - 1))
