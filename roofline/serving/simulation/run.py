@@ -182,6 +182,8 @@ def run(
         result.stopped = True
         result.read(logs)
     result.count(logs)
+    for log in logs:
+        log.read = None  # a cycle: tables of many megabytes would wait for the garbage collector
     if fleet is not None:
         result.fleet = fleet.finish(max(metrics.last, result.last_arrival))
         metrics.add_fleet(result.fleet)

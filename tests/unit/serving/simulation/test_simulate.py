@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import signal
 import subprocess
@@ -32,6 +33,23 @@ QUICK = {"input_len": 500, "output_len": 50, "requests": 300}
 def run(**given: Any) -> Simulation:
     """The usual model on the usual hardware."""
     return simulate(MODEL, HARDWARE, **given)
+
+
+@pytest.mark.parametrize("options", [{}, {"replicas": 2, "router": "least-loaded"}], ids=["one", "two"])
+def test_nothing_waits_for_the_garbage_collector(options: dict[str, Any]) -> None:
+    """Step tables have megabytes, and few objects for the collector to count: without it they are freed with the last result."""
+    run(workload="poisson:20", **QUICK, **options)  # what is kept for the next
+    gc.collect()
+    gc.disable()
+    try:
+        run(workload="poisson:20", **QUICK, **options)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        assert [one for one in gc.garbage if type(one).__module__.startswith("roofline.serving.simulation")] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
 
 
 def test_one_request_takes_its_steps() -> None:
