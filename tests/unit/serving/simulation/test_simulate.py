@@ -37,7 +37,7 @@ def run(**given: Any) -> Simulation:
 
 @pytest.mark.parametrize("options", [{}, {"replicas": 2, "router": "least-loaded"}], ids=["one", "two"])
 def test_nothing_waits_for_the_garbage_collector(options: dict[str, Any]) -> None:
-    """Step tables have megabytes, and few objects for the collector to count: without it they are freed with the last result."""
+    """Step tables have megabytes, and few objects for the collector to count: they are freed without it."""
     run(workload="poisson:20", **QUICK, **options)  # what is kept for the next
     gc.collect()
     gc.disable()
