@@ -162,8 +162,9 @@ def _sections(planned: Planned, values: Values, candidates: list[Scaled]) -> lis
 
 
 def _how(planned: Planned) -> str:
-    moved = "The rate and the prices" if planned.rate is not None else "The prices"
-    text = f"{moved} can be set on the page: candidates are counted and ranked again. "
+    single = [price for price in planned.prices if not price.offers]
+    moved = " and ".join([*(["the rate"] if planned.rate is not None else []), *(["the prices"] if single else [])])
+    text = f"{moved[:1].upper()}{moved[1:]} can be set on the page: candidates are counted and ranked again. " if moved else ""
     if planned.batch is not None:
         return f"{text}Replicas and finish times stay as planned."
     if planned.rate is None:

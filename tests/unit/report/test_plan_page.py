@@ -73,6 +73,8 @@ def test_offers_are_counted_by_devices() -> None:
     assert (found[1].per_hour, found[1].low, found[1].high) == (16.0, 13.0, 19.0)
     assert found[3].beyond == "more than the 12 that have a price"
     assert [control.key for control in controls(planned(offered()))] == ["rate"]
+    (note,) = (section.note for section in shown(offered()).sections if section.key == "prices")
+    assert note.startswith("The rate can be set on the page")
     prices = table(shown(offered()), "prices")
     assert [cell.text for cell in column(prices, "the plan's price, with its source")] == [
         "2 at 2.00, then any number at 4.00", "12 at 1.00",
