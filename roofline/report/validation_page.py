@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from roofline.formulas.javascript import Program
 
-_MAX_POINTS = 1500
+_MAX_POINTS = 1000
 """Points of a figure; of more records, these are drawn at random."""
 _ALL = "all"
 _KINDS = 4
@@ -147,7 +147,7 @@ def _series(name: str, index: int, points: list[RecordPoints], residual: bool) -
 
 
 def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> ValidationData:
-    """Data of the page, from records with their predictions; of more than 1,500 records a random sample is drawn."""
+    """Data of the page, from records with their predictions; of more than 1,000 records a random sample is drawn."""
     count = len(frame)
     sample = frame.sample(_MAX_POINTS, random_state=0) if count > _MAX_POINTS else frame
     predicted = sample["estimate_s"].where(sample["estimate_s"].notna(), sample["bound_s"])
