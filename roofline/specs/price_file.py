@@ -255,9 +255,9 @@ class _Reader:
         return self._one(entry)
 
     def _offers(self, entry: PriceEntry, offers: list[Offer]) -> Listed:
-        beside = [name for name in OnePrice.model_fields if getattr(entry, name)]
-        if beside:
-            raise self.fail(beside[0], "stands in each of the offers, not beside them")
+        misplaced = [name for name in OnePrice.model_fields if getattr(entry, name)]
+        if misplaced:
+            raise self.fail(misplaced[0], "stands in each of the offers, not beside them")
         if not offers:
             raise self.fail("offers", "at least one is needed, such as {rent: 2.5 USD/h, count: 8}")
         listed: list[Listed] = []
