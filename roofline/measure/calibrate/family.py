@@ -28,10 +28,6 @@ _FEW_ROWS = 200
 """Rows below which three parameters may do better than eight: cross-validation decides."""
 _MAX_ROWS = 4000
 """That one fit looks at; a form has at most eight parameters."""
-_EVALUATIONS, _FEW_EVALUATIONS = 200, 8
-"""Of the residuals: of a fit at most, and of one that only tells which settings of switches are worth more of them."""
-_SHORTLIST = 3
-"""Settings of switches, the best after a few steps, that are solved to the end for each number of ranks left out."""
 _FOLDS = 4
 _FEWEST_ROWS = 20
 """Rows below which a regime has no band of its own."""
@@ -99,12 +95,7 @@ def fit(key: str, forms: Sequence[KernelForm], rows: Kernels) -> Fitting:
 
 
 def solve_family(
-    form: KernelForm,
-    rows: Kernels,
-    starts: Values,
-    most: int = _MAX_ROWS,
-    fixed: Values | None = None,
-    shortlist: int | None = None,
+    form: KernelForm, rows: Kernels, starts: Values, most: int = _MAX_ROWS, fixed: Values | None = None
 ) -> Solution:
     """The best of the fits with each setting of the form's switches (parameters that have `choices`).
 
@@ -114,24 +105,20 @@ def solve_family(
         starts: first values of the parameters, in their units.
         most: the number of rows that are used at most; drawn at random, always the same ones.
         fixed: values of parameters that are not fitted.
-        shortlist: the number of settings that are solved to the end: those that are best after a few steps. None: all.
     """
     some, held = rows.thinned(most), dict(fixed or {})
     switches = [entry for entry in form.parameters if entry.choices and entry.name not in held]
 
-    def solved(setting: Sequence[float], evaluations: int = _EVALUATIONS) -> Solution:
+    def solved(setting: Sequence[float]) -> Solution:
         still = {**held, **{entry.name: choice for entry, choice in zip(switches, setting, strict=True)}}
         first = {name: value for name, value in starts.items() if name not in still}
-        solution = _solve(form, lambda values: some.predicted(form, {**still, **values}), some.measured, first, evaluations)
+        solution = _solve(form, lambda values: some.predicted(form, {**still, **values}), some.measured, first)
         return replace(
             solution, parameters={**solution.parameters, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)}
         )
 
-    settings = list(product(*(_distinct(form, entry, some, held) for entry in switches)))
-    if shortlist is not None and len(settings) > shortlist:
-        begun = {setting: solved(setting, _FEW_EVALUATIONS).cost for setting in settings}
-        settings = sorted(settings, key=lambda setting: begun[setting])[:shortlist]
-    return min((solved(setting) for setting in settings), key=lambda solution: solution.cost)
+    settings = product(*(_distinct(form, entry, some, held) for entry in switches))
+    return min(map(solved, settings), key=lambda solution: solution.cost)
 
 
 def _distinct(form: KernelForm, switch: Parameter, rows: Kernels, held: Values) -> tuple[float, ...]:
@@ -244,7 +231,7 @@ def worlds_left_out(form: KernelForm, rows: Kernels) -> Iterator[tuple[int, Arra
     """
     for world in sorted(set(rows.worlds.tolist())):
         unseen = rows.worlds == world
-        values = solve_family(form, rows.of(~unseen), form.starts(), _MAX_ROWS // 2, shortlist=_SHORTLIST).parameters
+        values = solve_family(form, rows.of(~unseen), form.starts(), _MAX_ROWS // 2).parameters
         yield int(world), unseen, rows.of(unseen).predicted(form, values)
 
 
@@ -329,13 +316,7 @@ class Solution:
     cost: float
 
 
-def _solve(
-    form: KernelForm,
-    predict: Callable[[dict[str, Any]], Array],
-    measured: Array,
-    starts: dict[str, float],
-    evaluations: int,
-) -> Solution:
+def _solve(form: KernelForm, predict: Callable[[dict[str, Any]], Array], measured: Array, starts: dict[str, float]) -> Solution:
     """Least squares of a form's parameters against measured kernels, on the logarithm of the ratio.
 
     Args:
@@ -343,7 +324,6 @@ def _solve(
         predict: seconds of each kernel, shape [rows], by parameters; it has those that are not fitted.
         measured: seconds of each kernel, shape [rows].
         starts: the parameters to fit, each with its first value.
-        evaluations: of the residuals at most, those for derivatives aside.
     """
     import numpy as np
     from scipy.optimize import least_squares
@@ -358,9 +338,7 @@ def _solve(
         ratio = np.log(predict(dict(zip(names, np.exp(point), strict=True))) / measured)
         return np.concatenate([ratio, prior * (point - first)])
 
-    optimum = least_squares(
-        residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=evaluations
-    )
+    optimum = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=200)
     curvature = optimum.jac.T @ optimum.jac
     scale = max(2 * optimum.cost / max(len(measured) - len(names), 1), KNEE**2)  # no form is better than its kernels' noise
     errors = np.sqrt(np.abs(np.diag(np.linalg.pinv(curvature))) * scale)
