@@ -170,20 +170,18 @@ class Waits:
         return self.front_end + self.front_end_token * prompt
 
 
-def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
-    """A server with more slots than any point has clients.
-
-    Step times are tabulated once: `eager` is no part of the tables, which add it to each step with prompts.
-    """
-    server = _tabulated(deployment, setup, steps.model_copy(update={"eager": 0.0}))
-    tables = copy(server.tables)
-    tables.request = fitted(server.request, steps)
-    vars(tables).pop("_eager", None)
-    return replace(server, request=tables.request, tables=tables)
-
-
 @cache
-def _tabulated(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
+def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
+    """A server with more slots than any point has clients; its step times are tabulated once.
+
+    `eager` is no part of the tables, which add it to each step with prompts: servers that differ in it alone share them.
+    """
+    if steps.eager:
+        server = _server(deployment, setup, steps.model_copy(update={"eager": 0.0}))
+        tables = copy(server.tables)
+        tables.request = fitted(server.request, steps)
+        vars(tables).pop("_eager", None)
+        return replace(server, request=tables.request, tables=tables)
     model, hardware, options = deployment
     limits = {"max_num_seqs": 1024, "max_num_batched_tokens": setup.budget, "max_model_len": _LONGEST}
     request = resolve_replica(model, hardware, {**dict(options), **limits, "kv_cache_dtype": setup.kv_cache_dtype})
