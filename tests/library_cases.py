@@ -16,5 +16,4 @@ DISTINCT = (
     # blocks left out, towers
     "nemotron-super-49b", "qwen2.5-vl-7b", "mistral-small-3.1-24b",
 )  # fmt: skip
-"""Shipped models whose formulas differ: one of each family that is built of the same blocks, with the same biases, tied
-weights, kinds of layers and formats."""
+"""Shipped models whose formulas differ: of each kind of mixer, MLP, cache and tower, with and without biases and tied weights."""

@@ -13,7 +13,7 @@ from simulated import Served, World, random_adapters, random_fleet, world
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_log import END, RUN
 
-WORLDS = 500
+WORLDS = 1000
 
 
 def apart(one: Served, other: Served) -> list[str]:
@@ -37,7 +37,7 @@ def apart(one: Served, other: Served) -> list[str]:
 
 @pytest.mark.parametrize("start", range(0, WORLDS, 100))
 def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
-    """500 worlds of all schedulers, ways to preempt, balancers, open and closed: the same events at the same times."""
+    """1,000 worlds of all schedulers, ways to preempt, balancers, open and closed: the same events at the same times."""
     for seed in range(start, start + 100):
         one = world(seed)
         runs, steps = one.run(False), one.run(True)
@@ -54,9 +54,9 @@ def test_a_router_sees_what_is_cached_in_the_midst_of_a_run(seed: int) -> None:
     assert not apart(one.run(False), one.run(True))
 
 
-@pytest.mark.parametrize("start", range(0, 200, 100))
+@pytest.mark.parametrize("start", range(0, 300, 100))
 def test_runs_of_steps_with_kv_cache_tiers(start: int) -> None:
-    """200 worlds with one tier or two: loads begin and end at the same times too, and some are of preempted requests."""
+    """300 worlds with one tier or two: loads begin and end at the same times too, and some are of preempted requests."""
     kinds: Counter[str] = Counter()
     for seed in range(start, start + 100):
         one = world(seed, tiered=True)
@@ -183,11 +183,11 @@ def test_who_is_refused_could_never_run(one: World) -> None:
         assert (request in served.refused) == (needs > replica.kv_cache.num_gpu_blocks)
 
 
-@pytest.mark.parametrize("start", range(0, 150, 50))
+@pytest.mark.parametrize("start", range(0, 300, 100))
 def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
-    """150 worlds whose replicas start, drain and fail: the same events, scaling and failures; and no request is lost."""
+    """300 worlds whose replicas start, drain and fail: the same events, scaling and failures; and no request is lost."""
     kinds: Counter[str] = Counter()
-    for seed in range(start, start + 50):
+    for seed in range(start, start + 100):
         one, fleet = world(seed), random_fleet(seed)
         runs, steps = one.run(False, fleet=fleet), one.run(True, fleet=fleet)
         assert len(runs.replicas) == len(steps.replicas)
@@ -207,7 +207,7 @@ def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
             pairs = zip(sorted(getattr(left, spans)), sorted(getattr(right, spans)), strict=True)
             assert all(one == pytest.approx(other, abs=1e-6) for one, other in pairs)
         kinds.update(fails=left.num_failures, retries=left.num_retries, scaled=len(left.scaled), queued=len(left.queued))
-    assert min(kinds.values()) > 50, kinds
+    assert min(kinds.values()) > 100, kinds
 
 
 @settings(max_examples=150, deadline=None)

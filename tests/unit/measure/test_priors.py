@@ -100,30 +100,25 @@ def test_steps_of_measured_cards_lie_in_the_interval_of_their_prior() -> None:
     assert np.mean(inside) >= 0.8
 
 
-LENGTHS = ((1, 1024), (8, 1024), (64, 2048), (1, 8192))
-MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "qwen3-30b-a3b")
-
-
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "qwen3-30b-a3b"])
 def test_estimates_without_measurements_stay_below_three_bounds(model: str) -> None:
     """Every shipped card of which nothing was measured: prefill and decode, dense and mixture of experts.
 
     The lowest share that was seen is a third of the matrix peak (experts), the next 39 % of the bandwidth; the rest of a step
     is better, and waits of batches that read whole weights are small.
     What an engine adds for each layer with experts was measured with kernels of other cards, and is not part of it.
-    A card has each batch and length with one of the models, and a model each of them with a quarter of the cards.
     """
     looked = 0
-    for place, name in enumerate(ids("hardware")):
-        batch, length = LENGTHS[(place + MODELS.index(model)) % len(LENGTHS)]
-        request = prepare(model, name, batch=batch, input_len=length, ignore_capacity=True)
-        for phase in (phase_of(request, *step) for step in request.workload.steps):  # as in `analyze`
-            if phase.estimate_basis == "prior":
-                assert phase.time.estimate is not None
-                assert phase.time.bound is not None
-                assert phase.time.estimate < 3 * phase.time.bound, (name, batch, length, phase.name)
-                looked += 1
-    assert looked > 60
+    for name in ids("hardware"):
+        for batch, length in ((1, 1024), (8, 1024), (64, 2048), (1, 8192)):
+            request = prepare(model, name, batch=batch, input_len=length, ignore_capacity=True)
+            for phase in (phase_of(request, *step) for step in request.workload.steps):  # as in `analyze`
+                if phase.estimate_basis == "prior":
+                    assert phase.time.estimate is not None
+                    assert phase.time.bound is not None
+                    assert phase.time.estimate < 3 * phase.time.bound, (name, batch, length, phase.name)
+                    looked += 1
+    assert looked > 100
 
 
 @pytest.mark.parametrize("name", ["tpu-v6e", "gaudi3", "trainium2", "mi300x", "rubin"])

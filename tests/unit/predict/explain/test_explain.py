@@ -99,7 +99,7 @@ def same_max_context(model: str, hardware: str, options: dict[str, Any], searche
 
 @pytest.mark.parametrize("model", [*DISTINCT, TEMPLATE])
 def test_values_are_those_of_analyze(model: str) -> None:
-    """The symbolic formula with numbers put in is what plain numbers give, for one model of every structure."""
+    """The symbolic formula with numbers put in is what plain numbers give, for models of every kind of block."""
     options = {"batch": 3, "context": 5000, "kv_cache_dtype": "fp8"}
     result = analyze(model, "h100-sxm", phase="decode", ignore_capacity=True, **options)
     of_request = Explainer(model, "h100-sxm", **options)

@@ -54,7 +54,7 @@ def adds_up(one: Explanation) -> None:
 def test_times_are_those_of_analyze(model: str, hardware: str, options: dict[str, Any]) -> None:
     """Bound, floor and estimate with its interval, of the request and of each step: equal, not about equal.
 
-    One model of each structure, on cards in turn, and deployments of several devices and with options that change the sums.
+    Models of every kind of block, on cards in turn, and deployments of several devices and with options that change the sums.
     """
     result = roofline.analyze(model, hardware, **options, ignore_capacity=True)
     times = {name: getattr(result.request, f"{name}_s") for name in ("ttft", "tpot", "e2e") if result.request is not None}
