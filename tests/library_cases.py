@@ -16,4 +16,4 @@ DISTINCT = (
     # blocks left out, towers
     "nemotron-super-49b", "qwen2.5-vl-7b", "mistral-small-3.1-24b",
 )  # fmt: skip
-"""Shipped models whose formulas differ: of each kind of mixer, MLP, cache and tower, with and without biases and tied weights."""
+"""Shipped models whose formulas differ: of each kind of mixer and MLP that shipped models have."""
