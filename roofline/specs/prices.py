@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from roofline import files
-from roofline.errors import InputError, SpecError
+from roofline.errors import SpecError
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, folders, load_hardware, shipped
 from roofline.specs.price_file import HOURS_PER_YEAR, Listed, Owned, read_prices
@@ -62,36 +61,21 @@ class Price:
         counts = [offer.count for offer in self.offers or (self,)]
         return None if None in counts else sum(count or 0 for count in counts)
 
-    def used(self, devices: float) -> list[tuple[Price, float]]:
-        """The offers that `devices` accelerators use, each with how many of it.
-
-        Raises:
-            InputError: there are fewer.
-        """
-        left, parts = devices, []
-        for offer in self.offers or (self,):
-            number = left if offer.count is None else min(left, offer.count)
-            if number > 0:
-                parts.append((offer, number))
-            left -= number
-        if left > 0:
-            raise InputError(f"the prices have {self.available:,} x {self.hardware}, and {devices:,.0f} are needed")
-        return parts
-
-    def for_devices(self, devices: float) -> Price:
+    def for_devices(self, devices: float) -> Price | None:
         """The mean price of `devices` accelerators, which use up one offer after another; a single price is itself.
 
-        Raises:
-            InputError: the offers have fewer.
+        None if the offers have fewer.
         """
         if not self.offers:
             return self
-        parts = self.used(devices)
-
-        def mean(end: Callable[[Price], float]) -> float:
-            return sum(end(offer) * number for offer, number in parts) / devices
-
-        low, high, value = mean(lambda one: one.low), mean(lambda one: one.high), mean(lambda one: one.value)
+        left, used = devices, []
+        for offer in self.offers:
+            number = left if offer.count is None else min(left, offer.count)
+            used.append((offer, number / devices))
+            left -= number
+        if left > 0:
+            return None
+        low, high, value = (sum(getattr(offer, end) * share for offer, share in used) for end in ("low", "high", "value"))
         return replace(self, kind="mixed", owned=None, low=low, high=high, value=value)
 
     def affordable(self, budget: float) -> int:
@@ -193,12 +177,12 @@ class Prices:
         return {}
 
     def of(self, hardware: str | Hardware, devices: float = 1) -> Price | None:
-        """The price of one accelerator per hour, in the mean of `devices`; None if unknown.
+        """The price of one accelerator per hour, in the mean of `devices`; None if unknown, or if offers have fewer of it.
 
         Of a node: its own price divided by its accelerators, or that of the accelerator; given prices before shipped ones.
 
         Raises:
-            InputError: no such hardware, or fewer of it than `devices` among the offers.
+            InputError: no such hardware.
             SpecError: owned hardware of unknown power.
         """
         if isinstance(hardware, Hardware):

@@ -219,7 +219,7 @@ def limit_findings(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> 
     if query.max_cost is not None:
         price = query.prices.of(hardware, devices)
         if price is None:
-            raise InputError(f"--max-cost needs a price of {hardware.name}, and none is known: give --price FILE")
+            raise InputError(f"--max-cost needs a price of {devices:,} x {hardware.name}, and none is known: give --price FILE")
         hour, high = price.value * devices, price.high * devices
         verdict: Verdict = "missed" if hour > query.max_cost else "at risk" if high > query.max_cost else "met"
         yield Finding("max_cost", None, query.max_cost, hour, price.low * devices, high, verdict)

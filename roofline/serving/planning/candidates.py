@@ -466,7 +466,13 @@ def _scaled(query: Query, draft: CandidateDraft, price: Price) -> float | None:
         needed = (_needed(mean * factor, pool.sized) + draft.spare for factor in profile.factors)
         devices = tuple(replicas * pool.option.devices for replicas in needed)
         pools.append(Paid(devices, start_up_s(query, pool.sized)))
-    return profile.mean_paid(pools, lambda devices: price.for_devices(devices).value * devices)
+
+    def cost(devices: int) -> float:
+        mean = price.for_devices(devices)
+        assert mean is not None  # noqa: S101 - no part of the day needs more than the peak, which the offers have
+        return mean.value * devices
+
+    return profile.mean_paid(pools, cost)
 
 
 def start_up_s(query: Query, sized: SizedReplica) -> float:

@@ -100,7 +100,7 @@ def _beyond_limits(query: Query, drafted: Sequence[CandidateDraft]) -> dict[str,
         if cheapest > query.max_cost:
             relax.append({"constraint": "max_cost", "from": query.max_cost, "to": cheapest,
                           "why": f"the cheapest way takes {nearest.devices} x {nearest.option.hardware.name}"})  # fmt: skip
-    elif query.max_cost is not None:
+    elif query.max_cost is not None and not any(query.prices.of(one.option.hardware) for one in drafted):
         relax.append(
             {"constraint": "price", "from": None, "to": None, "why": "a limit on cost needs prices, and none is known"}
         )
@@ -109,6 +109,10 @@ def _beyond_limits(query: Query, drafted: Sequence[CandidateDraft]) -> dict[str,
                       "why": f"the fewest are {fewest.devices} x {fewest.option.hardware.name}"})  # fmt: skip
     if query.inventory is not None and fewest.devices > query.devices(fewest.option.hardware):
         relax.append({"constraint": "inventory", "from": query.devices(fewest.option.hardware), "to": fewest.devices,
+                      "why": f"{fewest.devices} x {fewest.option.hardware.name} are needed at the least"})  # fmt: skip
+    price = query.prices.of(fewest.option.hardware)
+    if price is not None and price.available is not None and fewest.devices > price.available:
+        relax.append({"constraint": "offers", "from": price.available, "to": fewest.devices,
                       "why": f"{fewest.devices} x {fewest.option.hardware.name} are needed at the least"})  # fmt: skip
     if query.batch is not None:
         relax += _too_late(query, list({id(one.option): one.option for one in drafted}.values()))["relax"]

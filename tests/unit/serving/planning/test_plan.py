@@ -183,6 +183,22 @@ def test_classes_have_their_own_objectives(tmp_path: Path) -> None:
         roofline.plan("llama-3.1-8b", **ONE, traffic=str(path), ttft="1 s")
 
 
+def test_offers_are_paid_one_after_another(tmp_path: Path) -> None:
+    """One H100 at 1, then any number at 4: n take 1 + 4 (n - 1) an hour. Of a single offer of one there is no second."""
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("h100-sxm: {offers: [{rent: 1 USD/h, count: 1}, {rent: 4 USD/h}]}")
+    best = first(spare=1, top=1, price=str(prices))
+    assert best.devices > 1
+    assert best.cost.per_hour == pytest.approx(1 + 4 * (best.devices - 1))
+    prices.write_text("h100-sxm: {offers: [{rent: 1 USD/h, count: 1}]}")
+    for limits in ({}, {"max_cost": 100}):
+        found = planned(spare=1, top=1, price=str(prices), **limits)
+        assert found.best is None
+        assert found.infeasible is not None
+        (relax,) = found.infeasible["relax"]
+        assert (relax["constraint"], relax["from"], relax["to"]) == ("offers", 1, best.devices)
+
+
 def test_infeasible_objectives_name_what_would_do() -> None:
     """What is named as the nearest feasible objective is feasible."""
     none = planned(tpot="2 ms")
