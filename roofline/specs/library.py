@@ -1,4 +1,4 @@
-"""Files of models, hardware, engines and prices by name: paths, folders of `ROOFLINE_PATH`, and shipped files."""
+"""Files of models, hardware, engines, prices and kernel rules by name: paths, folders of `ROOFLINE_PATH`, and shipped files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Spec)
 H = TypeVar("H")
 
-Kind = Literal["models", "hardware", "engines", "prices", "reports"]
+Kind = Literal["models", "hardware", "engines", "prices", "kernels", "reports"]
 
-_ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices")
+_ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices", "kernels")
 """Kinds of which folders of `ROOFLINE_PATH` may hold files."""
 _LISTED = f"{', '.join(f'{kind}/' for kind in _ON_PATH[:-1])} or {_ON_PATH[-1]}/"
 
-_NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "reports": "report"}
+_NOUN = {
+    "models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "kernels": "kernel rules",
+    "reports": "report",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,7 +520,7 @@ def shipped_as(path: Path) -> str | None:
 
 def _ours(path: Path) -> bool:
     """Whether it is shipped."""
-    return any(path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines", "prices"))
+    return any(path.is_relative_to(shipped(kind)) for kind in _ON_PATH)
 
 
 def input_of(role: str, name: str, path: Path, sha256: str) -> Input:
