@@ -355,6 +355,7 @@ class _Reader:
             ("name", name), ("operator", operator), ("activity", activity), ("start_s", (start - zero) * 1e-6),
             ("duration_s", duration * 1e-6), ("device", device), ("stream", stream), ("launch_s", launch),
             ("in_graph", in_graph), ("bytes", moved), ("world", ranks),
+            ("call", np.where(operator >= 0, called, -1)),
         ):  # fmt: skip
             typed: array[Any] = getattr(kernels, column)
             typed.frombytes(np.ascontiguousarray(values, dtype=typed.typecode).tobytes())
@@ -387,6 +388,7 @@ class _Reader:
                 operator=int(signature[at]),
                 activity=3,
                 stream=int(thread[at]),
+                call=at,
             )
         trace.device_names = []
 
