@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.cost import ZERO
 from roofline.dtypes import FORMATS, Dtypes
 from roofline.errors import InputError, RooflineError
+from roofline.measure.profile.alignment import kind_of
 from roofline.measure.profile.trace import ACTIVITIES, HostOperator
 from roofline.measure.records.columns import COLUMNS, dtypes
 from roofline.measure.records.ops import RECORD_OPS, Call, Operators
@@ -64,15 +65,18 @@ class Work:
 
 @dataclass(slots=True)
 class OperatorTime:
-    """Calls of one operator with one shape, all together.
+    """Calls of one operator, all together; times in seconds.
 
     Attributes:
         kind: one of `KINDS`, or `UNKNOWN`.
         label: what tells it from others of its kind: its place in the model, or its shape.
         n: calls; of kernels without a host operator the kernels themselves.
         time_s: of all calls.
-        names: kernels by name, with their time in seconds.
-        work: of one call; None where shapes are not known.
+        names: kernels by name, with their time.
+        known_s: the time of the calls whose work is known, which the following are of.
+        flops, bytes, bound_s: of those calls; None without shapes, `bound_s` also without hardware.
+        timed_s, estimate_s, low_s, high_s, basis: the time of the calls that have an estimate, and their estimates.
+        bound_by: the resource that binds longest.
         host_operator: that launched it; "" if not known.
         path: operators of the model that it is; () without a model.
         why_faster: why it is faster than its bound, if it is.
@@ -83,54 +87,73 @@ class OperatorTime:
     n: int
     time_s: float
     names: dict[str, float]
-    work: Work | None = None
     host_operator: str = ""
     path: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
+    known_s: float = 0.0
+    flops: float | None = None
+    bytes: float | None = None
+    bound_s: float | None = None
+    bound_by: str = ""
+    timed_s: float = 0.0
+    estimate_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    basis: str = ""
     why_faster: str = ""
-
-    @property
-    def bound_s(self) -> float | None:
-        """Of all calls, seconds."""
-        return None if self.work is None or self.work.bound_s is None else self.work.bound_s * self.n
-
-    @property
-    def estimate_s(self) -> float | None:
-        """Of all calls, seconds."""
-        return None if self.work is None or self.work.estimate_s is None else self.work.estimate_s * self.n
+    why_none: str = ""
 
     @property
     def saves_s(self) -> float:
         """What all calls together would take less if each reached its estimate, seconds."""
-        estimate = self.estimate_s
-        return 0.0 if estimate is None else max(self.time_s - estimate, 0.0)
+        return 0.0 if self.estimate_s is None else max(self.timed_s - self.estimate_s, 0.0)
+
+    def add(self, other: OperatorTime) -> None:
+        """Count the calls of another one as well."""
+        for name, seconds in other.names.items():
+            self.names[name] = self.names.get(name, 0.0) + seconds
+        for name in ("n", "time_s", "known_s", "timed_s"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        larger = (other.bound_s or 0) > (self.bound_s or 0)
+        self.bound_by = other.bound_by if larger else self.bound_by
+        for name in ("flops", "bytes", "bound_s", "estimate_s", "low_s", "high_s"):
+            mine, more = getattr(self, name), getattr(other, name)
+            setattr(self, name, more if mine is None else mine + (more or 0.0))
+        self.why_faster = self.why_faster or other.why_faster
+        self.basis = self.basis or other.basis
+        self.families = tuple(dict.fromkeys(self.families + other.families))
+
+    def figures(self) -> dict[str, Any]:
+        """Its numbers as plain data: seconds, FLOP, bytes, rates of them, and shares."""
+        return {
+            "n": self.n,
+            "time_s": self.time_s,
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "attained_flops": _per(self.flops, self.known_s),
+            "attained_bandwidth": _per(self.bytes, self.known_s),
+            "bound_s": self.bound_s,
+            "bound_by": self.bound_by or None,
+            "estimate_s": self.estimate_s,
+            "estimate_low_s": self.low_s,
+            "estimate_high_s": self.high_s,
+            "estimate_basis": self.basis or None,
+            "of_roof": _per(self.bound_s, self.known_s),
+            "of_estimate": _per(self.estimate_s, self.timed_s),
+        }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in seconds, FLOP and bytes."""
-        work, n, time = self.work, self.n, self.time_s
-        flops = None if work is None else work.flops * n
-        moved = None if work is None else work.bytes * n
+        """Plain data."""
         return {
             "kind": self.kind,
             "operator": self.label,
             "path": list(self.path),
             "host_operator": self.host_operator or None,
-            "n": n,
-            "time_s": time,
-            "flops": flops,
-            "bytes": moved,
-            "attained_flops": _per(flops, time),
-            "attained_bandwidth": _per(moved, time),
-            "bound_s": self.bound_s,
-            "bound_by": (work.bound_by or None) if work is not None else None,
-            "estimate_s": self.estimate_s,
-            "estimate_low_s": None if work is None or work.low_s is None else work.low_s * n,
-            "estimate_high_s": None if work is None or work.high_s is None else work.high_s * n,
-            "estimate_basis": (work.basis or None) if work is not None else None,
-            "of_roof": _per(self.bound_s, time),
-            "of_estimate": _per(self.estimate_s, time),
+            **self.figures(),
             "why_faster": self.why_faster or None,
-            "kernels": [{"name": name, "time_s": seconds} for name, seconds in self.names.items()],
+            "kernels": [
+                {"name": name, "time_s": seconds} for name, seconds in sorted(self.names.items(), key=lambda item: -item[1])
+            ],
         }
 
 
@@ -267,6 +290,7 @@ def group_operators(
     identities: Sequence[Identity | None],
     member: Sequence[int],
     paths: Mapping[int, tuple[str, ...]],
+    instances: Mapping[int, int],
 ) -> list[Grouped]:
     """Put kernels of one operator, shape and kind of step together.
 
@@ -275,6 +299,7 @@ def group_operators(
         identities: of each kernel.
         member: the group of equal steps of each kernel, -1 of kernels outside of steps.
         paths: operators of the model by the kernels that are aligned with them.
+        instances: the number of the operator's call by kernel, likewise.
     """
     kernels = trace.kernels
     groups: dict[tuple[Any, ...], Grouped] = {}
@@ -282,13 +307,17 @@ def group_operators(
         operator, name = kernels.operator[at], kernels.name[at]
         kind = identity.kind if identity is not None else UNKNOWN
         path, moved = paths.get(at, ()), kernels.bytes[at]
-        # shapes tell operators apart; without them the place in the model, else the kernel
-        own = operator if operator >= 0 and kernels.operators[operator].shapes else -1
+        if path:  # an operator of the model has all its kernels together, whatever each does
+            kind, moved = "", float("nan")
+        # without a model shapes tell operators apart, else the kernels
+        own = operator if operator >= 0 and kernels.operators[operator].shapes and not path else -1
         key = (kind, own, -1 if own >= 0 or path else name, member[at], path, moved if not math.isnan(moved) else None)
         group = groups.get(key)
         if group is None:
             group = groups[key] = Grouped(kind, operator, member[at], path, moved=moved, world=kernels.world[at])
             group.activity = kernels.activity[at]
+        if path:
+            group.calls.add(instances[at])
         text = kernels.names[name]
         seconds = kernels.duration_s[at]
         group.names[text] = group.names.get(text, 0.0) + seconds
@@ -296,7 +325,7 @@ def group_operators(
         if identity is None or not identity.part:
             group.identity = group.identity or identity
             group.counts[text] += 1
-            if kernels.call[at] >= 0:
+            if kernels.call[at] >= 0 and not path:
                 group.calls.add(kernels.call[at])
         elif group.identity is None:
             group.identity = identity
@@ -325,21 +354,32 @@ class Describer:
         work = self.work(group, host)
         n = len(group.calls) or sum(group.counts.values()) or 1
         result = OperatorTime(
-            group.kind,
+            group.kind or self._kind(group),
             self.label(group, host, work),
             n,
             group.time_s,
-            dict(sorted(group.names.items(), key=lambda item: -item[1])),
-            work,
+            group.names,
             host.name if host is not None else "",
             group.paths,
             (group.identity.family,) if group.identity is not None else (),
         )
-        result.why_faster = self.why_faster(result)
+        if work is None or work.why_none:
+            result.why_none = "" if work is None else work.why_none
+            return result
+        result.known_s = group.time_s
+        result.flops, result.bytes = work.flops * n, work.bytes * n
+        if work.bound_s is not None:
+            result.bound_s, result.bound_by = work.bound_s * n, work.bound_by
+            result.why_faster = self.why_faster(result, work)
+        if work.estimate_s is not None:
+            result.timed_s, result.estimate_s, result.basis = group.time_s, work.estimate_s * n, work.basis
+            result.low_s, result.high_s = (work.low_s or 0.0) * n, (work.high_s or 0.0) * n
         return result
 
     def work(self, group: Grouped, host: HostOperator | None) -> Work | None:
-        """The work of one call: by shapes, by the bytes of a copy or message, else as the model has it."""
+        """The work of one call: as the model has it, by shapes, or by the bytes of a copy or message."""
+        if group.paths:
+            return self._planned(group)
         identity = group.identity
         activity = ACTIVITIES[group.activity]
         if activity in ("memcpy", "memset"):
@@ -363,11 +403,12 @@ class Describer:
                     work = Work({}, why_none=str(error))
                 if work is not None:
                     return work
-        planned = self.planned.get(group.step, {})
-        if group.paths and all(path in planned for path in group.paths):
-            operators = {path: (planned[path][0], 1) for path in group.paths}
-            return self.costing.placed(operators, {}, EXPERTS if group.kind == "grouped_gemm" and len(operators) > 1 else "")
         return None
+
+    def _planned(self, group: Grouped) -> Work | None:
+        planned = self.planned.get(group.step, {})
+        operators = {path.rsplit("/", 1)[-1]: (planned[path][0], 1) for path in group.paths if path in planned}
+        return self.costing.placed(operators, {}, EXPERTS if len(operators) > 1 else "") if operators else None
 
     def _copied(self, group: Grouped, activity: str) -> Work | None:
         if not group.moved > 0:
@@ -382,10 +423,14 @@ class Describer:
             return self.costing.of_record({"op": op, "dtype": "bf16", "bytes": int(group.moved)})
         return self.costing.moved(2 * group.moved)
 
+    def _kind(self, group: Grouped) -> str:
+        operator = self.planned[group.step][group.paths[0]][0]
+        return kind_of(operator, group.paths[0])
+
     def label(self, group: Grouped, host: HostOperator | None, work: Work | None) -> str:
         """What tells a group from others of its kind."""
         if group.paths:
-            return " + ".join(group.paths)
+            return group.paths[0].removesuffix("/up_proj") if len(group.paths) > 1 else group.paths[0]
         record = work.record if work is not None else {}
         if group.kind == "gemm" and {"m", "n", "k"} <= record.keys():
             batch = f"{record['batch']}x " if record.get("op") == "bmm" else ""
@@ -395,10 +440,10 @@ class Describer:
             return f"{host.name} {', '.join(sizes[:3])}".strip()
         return short_name(max(group.names, key=lambda name: group.names[name]))
 
-    def why_faster(self, operator: OperatorTime) -> str:
+    def why_faster(self, operator: OperatorTime, work: Work) -> str:
         """Why an operator is faster than its bound: a sentence, "" where it is not."""
-        bound, work = operator.bound_s, operator.work
-        if bound is None or work is None or operator.time_s >= bound:
+        bound = operator.bound_s
+        if bound is None or operator.time_s >= bound:
             return ""
         ratio = operator.time_s / bound
         hardware = self.costing.hardware
