@@ -8,13 +8,17 @@ several kernels), or to none; an operator has kernels, or none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.blocks.model import Model
+from roofline.cost import ZERO
 from roofline.graph.build import Graph
+from roofline.measure.profile.trace import ACTIVITIES
 from roofline.operators.base import Operator
+from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
+from roofline.predict.efficiency.kernels import EXPERTS, kernels
 from roofline.specs.kernel_rules import COLLECTIVES, KernelKind
 
 if TYPE_CHECKING:
@@ -44,13 +48,18 @@ _PARTS: dict[KernelKind, dict[KernelKind, float]] = {
         "copy": 0.4, "reduce": 0.3, "elementwise": 0.2, "attention": 3.0, "fill": 0.3, "scheduling": 0.3, "permute": 0.3,
         "gemm": 0.2,
     },
-    "latent_attention": {"copy": 0.4, "latent_attention": 3.0, "attention": 3.0, "reduce": 0.3, "elementwise": 0.2,
-                         "scheduling": 0.3},
+    "latent_attention": {
+        "copy": 0.4, "latent_attention": 3.0, "attention": 3.0, "reduce": 0.3, "elementwise": 0.2, "scheduling": 0.3,
+    },
     "gemm": {"fill": 0.3, "reduce": 0.4, "copy": 0.2, "elementwise": 0.2, "quantize": 0.2},
-    "grouped_gemm": {"permute": 0.5, "quantize": 0.4, "reduce": 0.4, "fill": 0.3, "elementwise": 0.3, "scheduling": 0.4,
-                     "copy": 0.3},
-    "router": {"router": 0.8, "reduce": 0.4, "elementwise": 0.4, "sampling": 0.5, "fill": 0.4, "scheduling": 0.5,
-               "permute": 0.5, "copy": 0.3},
+    "grouped_gemm": {
+        "grouped_gemm": 4.0, "activation": 1.0, "permute": 0.6, "quantize": 0.4, "reduce": 0.4, "fill": 0.3,
+        "elementwise": 0.3, "scheduling": 0.4, "copy": 0.3,
+    },
+    "router": {
+        "router": 0.8, "reduce": 0.4, "elementwise": 0.4, "sampling": 0.5, "fill": 0.4, "scheduling": 0.5, "permute": 0.5,
+        "copy": 0.3,
+    },
     "permute": {"permute": 1.0, "elementwise": 0.3, "reduce": 0.4, "copy": 0.3},
     "sampling": {"sampling": 1.0, "reduce": 0.6, "elementwise": 0.4, "copy": 0.4, "router": 0.3},
     "embedding": {"copy": 0.3, "elementwise": 0.3},
@@ -68,6 +77,9 @@ _MATCH = {"gemm": 3.0, "grouped_gemm": 5.0, "attention": 5.0, "latent_attention"
 _SAME_SHAPE, _PART_OF_SHAPE = 6.0, 5.0
 _EXTRA, _MISSING, _FUSED = -0.4, -1.0, 1.0
 _NEVER = -1e9
+_SMALL = 0.02
+"""A pass over less than this share of an operator's bytes is no part of it."""
+MEMCPY = ACTIVITIES.index("memcpy")
 _BAND = 96
 
 Role = Literal["matched", "part", "extra"]
@@ -75,12 +87,28 @@ Role = Literal["matched", "part", "extra"]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One operator of one layer of the model."""
+    """What engines compute with one kernel, or a few, in one layer of the model: an operator, or several.
+
+    Attributes:
+        path: of the operator, or what the paths of several have in common.
+        kind: of its kernels.
+        operators: by path.
+        layer: its number; -1 before the layers.
+        parts: kinds of the operators after the first, by path.
+        moved: bytes of device memory.
+    """
 
     path: str
     kind: KernelKind
-    operator: Operator
+    operators: tuple[tuple[str, Operator], ...]
     layer: int
+    parts: tuple[tuple[str, KernelKind], ...] = ()
+    moved: float = 0.0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of its operators."""
+        return tuple(path for path, _ in self.operators)
 
 
 @dataclass(slots=True)
@@ -97,7 +125,8 @@ class Unit:
     def key(self) -> tuple[Any, ...]:
         """What of it counts for the alignment."""
         record = self.record or {}
-        return (self.kind, self.fuses, record.get("op"), record.get("n"), record.get("k"))
+        moved = record.get("read_bytes", 0) + record.get("write_bytes", 0)
+        return (self.kind, self.fuses, record.get("op"), record.get("n"), record.get("k"), record.get("hidden"), moved)
 
 
 @dataclass(slots=True)
@@ -120,22 +149,50 @@ class Aligned:
 def planned_operators(model: Model, graph: Graph) -> list[Planned]:
     """The operators of a step in the order in which layers run them.
 
+    The routed experts of a layer are one entry, and so is its attention over sequences of several lengths: engines have one
+    kernel for them, or some.
+
     Args:
         model: gives the order of its layers.
         graph: the operators of a step of one device, by path.
     """
     order = [name for group in model.layers for _ in range(group.repeat) for name in group.pattern]
     single = len(model.layer_types) == 1
-    inputs = [path for path in graph if not path.startswith("layers/")]
-    first_layer = next((at for at, path in enumerate(graph) if path.startswith("layers/")), len(graph))
-    before = list(graph)[:first_layer]
-    after = [path for path in inputs if path not in before]
-    rows = [*((path, -1) for path in before)]
+    entries = _entries(graph)
+    in_layers = [path.startswith("layers/") for path in entries]
+    first = in_layers.index(True) if True in in_layers else len(in_layers)
+    listed = list(entries)
+    rows = [(path, -1) for path in listed[:first]]
     for layer, name in enumerate(order):
         prefix = "layers/" if single else f"layers/{name}/"
-        rows += [(path, layer) for path in graph if path.startswith(prefix)]
-    rows += [(path, len(order)) for path in after]
-    return [Planned(path, kind_of(graph[path][0], path), graph[path][0], layer) for path, layer in rows]
+        rows += [(path, layer) for path in listed if path.startswith(prefix)]
+    rows += [(path, len(order)) for path in listed[first:] if not path.startswith("layers/")]
+    return [replace(entries[path], layer=layer) for path, layer in rows]
+
+
+def _entries(graph: Graph) -> dict[str, Planned]:
+    """What one kernel may compute, by path."""
+    together: dict[str, tuple[str, ...]] = {}
+    for kernel in kernels(graph):
+        if kernel.op == EXPERTS:
+            together |= dict.fromkeys(kernel.paths, kernel.paths)
+    for path in graph:
+        base, core, _ = path.partition("/core/")
+        if core:
+            alike = tuple(other for other in graph if other.startswith(f"{base}/core/"))
+            together |= dict.fromkeys(alike, alike)
+    entries: dict[str, Planned] = {}
+    for path, (operator, _) in graph.items():
+        paths = together.get(path, (path,))
+        if path != paths[0]:
+            continue
+        operators = tuple((part, graph[part][0]) for part in paths)
+        parts = tuple((part, kind_of(graph[part][0], part)) for part in paths[1:])
+        name = path.removesuffix("/up_proj") if path.endswith("experts/up_proj") and len(paths) > 1 else path
+        name = name.partition("/core/")[0] + "/core" if "/core/" in name else name
+        moved = float(sum((part.cost() for _, part in operators), ZERO).bytes)
+        entries[name] = Planned(name, kind_of(operator, path), operators, 0, parts, moved)
+    return entries
 
 
 def kind_of(operator: Operator, path: str) -> KernelKind:
@@ -164,6 +221,8 @@ def units_of(
     for at in kernels:
         identity, call = identities[at], columns.call[at]
         kind: str = identity.kind if identity is not None else ""
+        if columns.activity[at] == MEMCPY:
+            kind = "memcpy"  # moves between host and device, or of what a step prepares: no part of a layer
         part = identity is None or identity.part
         operator = columns.operator[at]
         record = records[operator] if operator >= 0 else None
@@ -255,8 +314,7 @@ def _fused_into(aligned: Aligned, at: int, entry: Planned) -> int:
 
 
 def _operator_key(entry: Planned) -> tuple[Any, ...]:
-    operator = entry.operator
-    return (entry.path, operator.n, operator.k) if isinstance(operator, Gemm) else (entry.kind,)
+    return (entry.path, entry.moved)
 
 
 def _scores(entry: Planned, unit: Unit) -> tuple[float, float]:
@@ -264,9 +322,15 @@ def _scores(entry: Planned, unit: Unit) -> tuple[float, float]:
     if not unit.kind:
         return 0.0, 0.0
     part = _PARTS.get(entry.kind, {}).get(unit.kind, 0.0)  # type: ignore[call-overload]
+    record, operator = unit.record or {}, entry.operators[0][1]
+    if "read_bytes" in record and record["read_bytes"] + record["write_bytes"] < _SMALL * entry.moved:
+        return 0.0, 0.0
     if unit.kind == entry.kind:
-        if entry.kind == "gemm" and isinstance(entry.operator, Gemm):
-            return _product(entry.operator, unit)
+        if isinstance(operator, Gemm):
+            return _product(operator, unit)
+        if isinstance(operator, Embedding):
+            whole = record.get("hidden") == operator.width and record.get("n") == operator.entries
+            return (_SAME_SHAPE if whole else 1.0), 0.0
         return _MATCH.get(entry.kind, 3.0), part
     if entry.kind in unit.fuses and unit.kind not in COLLECTIVES:
         return 1.5, part

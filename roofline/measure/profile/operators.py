@@ -16,10 +16,11 @@ from roofline.measure.profile.trace import ACTIVITIES, HostOperator
 from roofline.measure.records.columns import COLUMNS, dtypes
 from roofline.measure.records.ops import RECORD_OPS, Call, Operators
 from roofline.operators.attention import Attention
+from roofline.operators.base import Operator
 from roofline.operators.copy import Copy
+from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.efficiency.kernels import EXPERTS, Kernel
 from roofline.specs.kernel_rules import COLLECTIVES, KINDS
 from roofline.specs.workload import Segment
@@ -206,6 +207,12 @@ class Costing:
         elements = moved / 2 / formats.activation.bytes
         return self.placed({"copy": (Copy(elements=elements, dtypes=formats), 1)}, {}, "copy_d2d")
 
+    def planned(self, operators: Sequence[tuple[str, Operator]]) -> Work:
+        """The work of operators of a model that are computed together: the experts of a layer are one kernel."""
+        names = {path.rsplit("/", 1)[-1]: (operator, 1) for path, operator in operators}
+        experts = any(isinstance(operator, GroupedGemm) for _, operator in operators) and len(operators) > 1
+        return self.placed(names, {}, EXPERTS if experts else "")
+
     def placed(self, operators: Operators, record: dict[str, Any], op: str) -> Work:
         """Operators with their cost, and on the hardware with bound and estimate. One kernel, whatever their number."""
         work = Work(operators, record)
@@ -232,7 +239,7 @@ class Costing:
     def _estimate(self, work: Work, op: str) -> None:
         assert self.estimator is not None  # noqa: S101 - narrows the type: the caller looked
         plain = {name: operator for name, (operator, _) in work.operators.items()}
-        if op in (EXPERTS, *forms_by_op()) and len(plain) > 1 and op == EXPERTS:
+        if op == EXPERTS:
             launched = [Kernel(op, plain, tuple(plain), 1)]
         else:
             launched = [
@@ -311,7 +318,14 @@ def group_operators(
             kind, moved = "", float("nan")
         # without a model shapes tell operators apart, else the kernels
         own = operator if operator >= 0 and kernels.operators[operator].shapes and not path else -1
-        key = (kind, own, -1 if own >= 0 or path else name, member[at], path, moved if not math.isnan(moved) else None)
+        key = (
+            kind,
+            own,
+            -1 if own >= 0 or path else name,
+            member[at],
+            path,
+            moved if own < 0 and not math.isnan(moved) else None,
+        )
         group = groups.get(key)
         if group is None:
             group = groups[key] = Grouped(kind, operator, member[at], path, moved=moved, world=kernels.world[at])
@@ -407,8 +421,8 @@ class Describer:
 
     def _planned(self, group: Grouped) -> Work | None:
         planned = self.planned.get(group.step, {})
-        operators = {path.rsplit("/", 1)[-1]: (planned[path][0], 1) for path in group.paths if path in planned}
-        return self.costing.placed(operators, {}, EXPERTS if len(operators) > 1 else "") if operators else None
+        operators = tuple((path, planned[path][0]) for path in group.paths if path in planned)
+        return self.costing.planned(operators) if operators else None
 
     def _copied(self, group: Grouped, activity: str) -> Work | None:
         if not group.moved > 0:
@@ -430,7 +444,10 @@ class Describer:
     def label(self, group: Grouped, host: HostOperator | None, work: Work | None) -> str:
         """What tells a group from others of its kind."""
         if group.paths:
-            return group.paths[0].removesuffix("/up_proj") if len(group.paths) > 1 else group.paths[0]
+            if len(group.paths) == 1:
+                return group.paths[0]
+            base, core, _ = group.paths[0].partition("/core/")
+            return f"{base}/core" if core else group.paths[0].removesuffix("/up_proj")
         record = work.record if work is not None else {}
         if group.kind == "gemm" and {"m", "n", "k"} <= record.keys():
             batch = f"{record['batch']}x " if record.get("op") == "bmm" else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
 from roofline.formatting import plural
-from roofline.measure.profile.alignment import Aligned, align, planned_operators, units_of
+from roofline.measure.profile.alignment import Aligned, Planned, Unit, align, planned_operators, units_of
 from roofline.measure.profile.gaps import Gaps, find_gaps
 from roofline.measure.profile.operators import (
     UNKNOWN,
@@ -27,7 +27,7 @@ from roofline.measure.profile.steps import Step, find_steps
 from roofline.measure.profile.trace import HostOperator, Trace
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
-from roofline.predict.efficiency.kernels import EXPERTS, kernels
+from roofline.predict.efficiency.kernels import kernels
 from roofline.specs.kernel_rules import COLLECTIVES
 from roofline.specs.library import Input, by_driver_name, load_hardware
 from roofline.specs.workload import Segment
@@ -65,11 +65,12 @@ class AlignedOperator:
     estimate_s: float | None = None
     into: str = ""
 
-    def count(self, kernels_: Sequence[int], seconds: Sequence[float]) -> None:
+    def count(self, units: Sequence[Unit], seconds: Sequence[float]) -> None:
         """Count one more call by its kernels."""
         self.measured += 1
-        self.kernels += len(kernels_)
-        self.time_s += sum(seconds[at] for at in kernels_)
+        for unit in units:
+            self.kernels += len(unit.kernels)
+            self.time_s += sum(seconds[at] for at in unit.kernels)
 
     def plan(self, work: Work) -> None:
         """Count one more call by the model."""
@@ -326,7 +327,7 @@ class _Analysis:
             outside_s=float(sum(seconds for seconds, of in zip(self.trace.kernels.duration_s, member, strict=True) if of < 0)),
             identities=self.identities,
             model=self.request.model.name if self.request is not None else "",
-            alignment=_rows(aligned, self.trace, self.costing) if graphs else [],
+            alignment=self._table(aligned) if graphs else [],
             step_estimates=self._estimates(groups, graphs) if graphs else [],
             inputs=self.inputs,
             notes=self.notes,
@@ -367,44 +368,41 @@ class _Analysis:
 
     def _align(
         self, groups: Sequence[int], graphs: Sequence[Graph]
-    ) -> tuple[dict[int, tuple[str, ...]], dict[int, int], list[tuple[Aligned, Graph]]]:
+    ) -> tuple[dict[int, tuple[str, ...]], dict[int, int], list[Aligned]]:
         """The path of the model's operator of each kernel, the number of its call, and the steps laid beside the model."""
         assert self.request is not None  # noqa: S101 - narrows the type: the caller looked
         paths: dict[int, tuple[str, ...]] = {}
         instances: dict[int, int] = {}
-        aligned: list[tuple[Aligned, Graph]] = []
+        aligned: list[Aligned] = []
         known: dict[tuple[Any, ...], Aligned] = {}
         call = 0
         for step, group in zip(self.steps, groups, strict=True):
             graph = graphs[group]
             if not graph or step.kind == "capture":
                 continue
-            experts = {path: kernel.paths for kernel in kernels(graph) if kernel.op == EXPERTS for path in kernel.paths}
             planned = planned_operators(self.request.model, graph)
             units = units_of(self.trace, step.kernels.tolist(), self.identities, self.records)
-            key = (
-                tuple(graph),
-                tuple(
-                    (unit.kind, unit.part, str(unit.record and (unit.record.get("n"), unit.record.get("k")))) for unit in units
-                ),
-            )
+            key = (tuple(graph), tuple(unit.key for unit in units))
             like = known.get(key)
             if like is None:
                 like = known[key] = align(planned, units)
             beside = Aligned(planned, units, like.operator, like.fused)
-            aligned.append((beside, graph))
+            aligned.append(beside)
             numbers: dict[int, int] = {}
             for unit, operator in zip(units, beside.operator, strict=True):
                 if operator < 0:
                     continue
-                entry = planned[operator]
-                joined = experts.get(entry.path, (entry.path,))
-                first = operator - [*joined].index(entry.path)
                 for at in unit.kernels:
-                    paths[at] = joined
-                    instances[at] = numbers.setdefault(first, call + len(numbers))
+                    paths[at] = planned[operator].paths
+                    instances[at] = numbers.setdefault(operator, call + len(numbers))
             call += len(numbers)
         return paths, instances, aligned
+
+    def _table(self, aligned: Sequence[Aligned]) -> list[AlignedOperator]:
+        table = _Table(self.trace, self.costing)
+        for beside in aligned:
+            table.add(beside)
+        return table.result()
 
     def _estimates(self, groups: Sequence[int], graphs: Sequence[Graph]) -> list[tuple[float | None, float | None]]:
         """Bound and estimate of the kernels of each step."""
@@ -450,34 +448,57 @@ def _by_kind(details: Sequence[OperatorTime]) -> list[OperatorTime]:
     return sorted(kinds.values(), key=lambda entry: -entry.time_s)
 
 
-def _rows(aligned: Sequence[tuple[Aligned, Graph]], trace: Trace, costing: Costing) -> list[AlignedOperator]:
-    """The operators of the model over all steps, in their order, then the kernels that are none of them."""
-    rows: dict[str, AlignedOperator] = {}
-    extras: dict[str, AlignedOperator] = {}
-    into: dict[str, Counter[str]] = defaultdict(Counter)
-    seconds = trace.kernels.duration_s
-    for beside, graph in aligned:
-        works = {path: costing.placed({path: (operator, 1)}, {}, "") for path, (operator, _) in graph.items()}
-        kernels_of: dict[int, list[int]] = defaultdict(list)
+class _Table:
+    """The rows of an alignment, summed over steps."""
+
+    def __init__(self, trace: Trace, costing: Costing) -> None:
+        self.seconds, self.costing = trace.kernels.duration_s, costing
+        self.rows: dict[str, AlignedOperator] = {}
+        self.extras: dict[str, AlignedOperator] = {}
+        self.into: dict[str, Counter[str]] = defaultdict(Counter)
+        self.works: dict[tuple[Any, ...], Work] = {}
+
+    def add(self, beside: Aligned) -> None:
+        """Count one step."""
+        units_of_operator: dict[int, list[Unit]] = defaultdict(list)
         for unit, operator in zip(beside.units, beside.operator, strict=True):
             if operator >= 0:
-                kernels_of[operator] += unit.kernels
+                units_of_operator[operator].append(unit)
             else:
                 name = unit.kind or UNKNOWN
-                extras.setdefault(name, AlignedOperator(name, name, "extra")).count(unit.kernels, seconds)
+                self.extras.setdefault(name, AlignedOperator(name, name, "extra")).count([unit], self.seconds)
         for at, entry in enumerate(beside.planned):
-            row = rows.setdefault(entry.path, AlignedOperator(entry.path, entry.kind, "missing"))
-            row.plan(works[entry.path])
-            if at in kernels_of:
-                row.count(kernels_of[at], seconds)
+            row = self.rows.setdefault(entry.path, AlignedOperator(entry.path, entry.kind, "missing"))
+            row.plan(self.work(entry))
+            if units := units_of_operator.get(at):
+                row.count(units, self.seconds)
+                self.parts(entry, units)
             elif (other := beside.fused.get(at, -1)) >= 0:
-                into[entry.path][beside.planned[other].path] += 1
-    for path, row in rows.items():
-        if row.measured >= max(into[path].total(), 1):
-            row.status = "matched"
-        elif into[path]:
-            row.status, row.into = "fused", into[path].most_common(1)[0][0]
-    return [*rows.values(), *sorted(extras.values(), key=lambda row: -row.time_s)]
+                self.into[entry.path][beside.planned[other].path] += 1
+
+    def work(self, entry: Planned) -> Work:
+        """The work of an operator, once for all layers of one type."""
+        work = self.works.get(entry.operators)
+        if work is None:
+            work = self.works[entry.operators] = self.costing.planned(entry.operators)
+        return work
+
+    def parts(self, entry: Planned, units: Sequence[Unit]) -> None:
+        """Operators of a joint entry that have no kernel of their own: another of its kernels does their work."""
+        kinds = (entry.kind, *(unit.kind for unit in units))
+        for path, kind in entry.parts:
+            if kind not in kinds:
+                self.rows.setdefault(path, AlignedOperator(path, kind, "missing")).planned += 1
+                self.into[path][entry.path] += 1
+
+    def result(self) -> list[AlignedOperator]:
+        """The operators of the model in their order, then the kernels that are none of them, the longest first."""
+        for path, row in self.rows.items():
+            if row.measured >= max(self.into[path].total(), 1):
+                row.status = "matched"
+            elif self.into[path]:
+                row.status, row.into = "fused", self.into[path].most_common(1)[0][0]
+        return [*self.rows.values(), *sorted(self.extras.values(), key=lambda row: -row.time_s)]
 
 
 def summary(result: Profile) -> str:
