@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 from roofline import formatting
@@ -73,7 +74,7 @@ def _sentences(result: Profile) -> list[str]:
     return parts
 
 
-_NOTABLE = 0.02
+_NOTABLE, _NOTABLE_BASIS = 0.02, 0.1
 
 
 def _lines(result: Profile) -> list[tuple[str, str]]:
@@ -106,8 +107,11 @@ def _lines(result: Profile) -> list[tuple[str, str]]:
     if fast := [entry for entry in result.details if entry.why_faster]:
         more_of = f"; {len(fast) - 1} more: -v" if fast[1:] else ""
         lines.append(("Above roof", f"{fast[0].label}: {fast[0].why_faster}{more_of}"))
-    bases = {entry.basis for entry in result.details if entry.basis}
-    weakest = next((basis for basis in CERTAINTY if basis in bases and basis in BASIS_TEXTS), None)
+    timed: dict[str, float] = defaultdict(float)
+    for entry in result.details:
+        timed[entry.basis] += entry.timed_s
+    notable = _NOTABLE_BASIS * sum(timed.values())
+    weakest = next((basis for basis in CERTAINTY if timed[basis] > notable and basis in BASIS_TEXTS), None)
     if weakest is not None:
         lines.append(("Estimates", BASIS_TEXTS[weakest]))
     return [(label, clean(text)) for label, text in lines]

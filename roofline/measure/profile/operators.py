@@ -337,7 +337,8 @@ def group_operators(
         group.names[text] = group.names.get(text, 0.0) + seconds
         group.time_s += seconds
         if identity is None or not identity.part:
-            group.identity = group.identity or identity
+            if not group.counts:  # the main kernel decides what the call is
+                group.identity, group.activity = identity, kernels.activity[at]
             group.counts[text] += 1
             if kernels.call[at] >= 0 and not path:
                 group.calls.add(kernels.call[at])
