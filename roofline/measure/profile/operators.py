@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from roofline.cost import ZERO
 from roofline.dtypes import FORMATS, Dtypes
 from roofline.errors import InputError, RooflineError
+from roofline.measure.profile.alignment import kind_of
 from roofline.measure.profile.trace import ACTIVITIES, HostOperator
 from roofline.measure.records.columns import COLUMNS, dtypes
 from roofline.measure.records.ops import RECORD_OPS, Call, Operators
 from roofline.operators.attention import Attention
+from roofline.operators.base import Operator
 from roofline.operators.copy import Copy
-from roofline.predict.bounds import times
-from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.efficiency.forms import forms_by_op
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.operators.norm import Norm
+from roofline.predict.bounds import matrix_dtype, times
+from roofline.predict.efficiency.estimate import Estimator, Interval
 from roofline.predict.efficiency.kernels import EXPERTS, Kernel
 from roofline.specs.kernel_rules import COLLECTIVES, KINDS
 from roofline.specs.workload import Segment
@@ -46,6 +49,7 @@ class Work:
         bytes: compulsory bytes of device memory, link bytes of a collective.
         bound_s, bound_by: seconds on the hardware and the resource that binds; None and "" without hardware.
         estimate_s, low_s, high_s, basis: the estimate with its 80 % interval, and what it rests on.
+        format: that the matrix units multiply; "" where there is no matrix FLOP.
         why_none: why there is no bound, where there is none.
     """
 
@@ -59,22 +63,27 @@ class Work:
     low_s: float | None = None
     high_s: float | None = None
     basis: str = ""
+    format: str = ""
     why_none: str = ""
 
 
 @dataclass(slots=True)
 class OperatorTime:
-    """Calls of one operator with one shape, all together.
+    """Calls of one operator, all together; times in seconds.
 
     Attributes:
         kind: one of `KINDS`, or `UNKNOWN`.
         label: what tells it from others of its kind: its place in the model, or its shape.
         n: calls; of kernels without a host operator the kernels themselves.
         time_s: of all calls.
-        names: kernels by name, with their time in seconds.
-        work: of one call; None where shapes are not known.
+        names: kernels by name, with their time.
+        known_s: the time of the calls whose work is known, which the following are of.
+        flops, bytes, bound_s: of those calls; None without shapes, `bound_s` also without hardware.
+        timed_s, estimate_s, low_s, high_s, basis: the time of the calls that have an estimate, and their estimates.
+        bound_by: the resource that binds longest.
         host_operator: that launched it; "" if not known.
         path: operators of the model that it is; () without a model.
+        format: that the matrix units multiply; "" where there is no matrix FLOP.
         why_faster: why it is faster than its bound, if it is.
     """
 
@@ -83,54 +92,76 @@ class OperatorTime:
     n: int
     time_s: float
     names: dict[str, float]
-    work: Work | None = None
     host_operator: str = ""
     path: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
+    known_s: float = 0.0
+    flops: float | None = None
+    bytes: float | None = None
+    bound_s: float | None = None
+    bound_by: str = ""
+    timed_s: float = 0.0
+    estimate_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    basis: str = ""
+    format: str = ""
     why_faster: str = ""
-
-    @property
-    def bound_s(self) -> float | None:
-        """Of all calls, seconds."""
-        return None if self.work is None or self.work.bound_s is None else self.work.bound_s * self.n
-
-    @property
-    def estimate_s(self) -> float | None:
-        """Of all calls, seconds."""
-        return None if self.work is None or self.work.estimate_s is None else self.work.estimate_s * self.n
+    why_none: str = ""
 
     @property
     def saves_s(self) -> float:
         """What all calls together would take less if each reached its estimate, seconds."""
-        estimate = self.estimate_s
-        return 0.0 if estimate is None else max(self.time_s - estimate, 0.0)
+        return 0.0 if self.estimate_s is None else max(self.timed_s - self.estimate_s, 0.0)
+
+    def add(self, other: OperatorTime) -> None:
+        """Count the calls of another one as well."""
+        for name, seconds in other.names.items():
+            self.names[name] = self.names.get(name, 0.0) + seconds
+        for name in ("n", "time_s", "known_s", "timed_s"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        larger = (other.bound_s or 0) > (self.bound_s or 0)
+        self.bound_by = other.bound_by if larger else self.bound_by
+        for name in ("flops", "bytes", "bound_s", "estimate_s", "low_s", "high_s"):
+            mine, more = getattr(self, name), getattr(other, name)
+            setattr(self, name, more if mine is None else mine + (more or 0.0))
+        self.why_faster = self.why_faster or other.why_faster
+        self.basis = self.basis or other.basis
+        self.format = self.format or other.format
+        self.families = tuple(dict.fromkeys(self.families + other.families))
+
+    def figures(self) -> dict[str, Any]:
+        """Its numbers as plain data: seconds, FLOP, bytes, rates of them, and shares."""
+        return {
+            "n": self.n,
+            "time_s": self.time_s,
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "attained_flops": _per(self.flops, self.known_s),
+            "attained_bandwidth": _per(self.bytes, self.known_s),
+            "bound_s": self.bound_s,
+            "bound_by": self.bound_by or None,
+            "format": self.format or None,
+            "estimate_s": self.estimate_s,
+            "estimate_low_s": self.low_s,
+            "estimate_high_s": self.high_s,
+            "estimate_basis": self.basis or None,
+            "of_roof": _per(self.bound_s, self.known_s),
+            "of_estimate": _per(self.estimate_s, self.timed_s),
+        }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in seconds, FLOP and bytes."""
-        work, n, time = self.work, self.n, self.time_s
-        flops = None if work is None else work.flops * n
-        moved = None if work is None else work.bytes * n
+        """Plain data."""
         return {
             "kind": self.kind,
             "operator": self.label,
             "path": list(self.path),
             "host_operator": self.host_operator or None,
-            "n": n,
-            "time_s": time,
-            "flops": flops,
-            "bytes": moved,
-            "attained_flops": _per(flops, time),
-            "attained_bandwidth": _per(moved, time),
-            "bound_s": self.bound_s,
-            "bound_by": (work.bound_by or None) if work is not None else None,
-            "estimate_s": self.estimate_s,
-            "estimate_low_s": None if work is None or work.low_s is None else work.low_s * n,
-            "estimate_high_s": None if work is None or work.high_s is None else work.high_s * n,
-            "estimate_basis": (work.basis or None) if work is not None else None,
-            "of_roof": _per(self.bound_s, time),
-            "of_estimate": _per(self.estimate_s, time),
+            **self.figures(),
             "why_faster": self.why_faster or None,
-            "kernels": [{"name": name, "time_s": seconds} for name, seconds in self.names.items()],
+            "kernels": [
+                {"name": name, "time_s": seconds} for name, seconds in sorted(self.names.items(), key=lambda item: -item[1])
+            ],
         }
 
 
@@ -148,6 +179,7 @@ class Costing:
 
     def __init__(self, hardware: Hardware | None, estimator: Estimator | None) -> None:
         self.hardware, self.estimator = hardware, estimator
+        self._shortest: Interval | None = None
 
     def of_record(self, record: Mapping[str, Any], segments: Sequence[Segment] = ()) -> Work | None:
         """The work of a call by columns of a record, or by the bytes that it moves.
@@ -183,6 +215,12 @@ class Costing:
         elements = moved / 2 / formats.activation.bytes
         return self.placed({"copy": (Copy(elements=elements, dtypes=formats), 1)}, {}, "copy_d2d")
 
+    def planned(self, operators: Sequence[tuple[str, Operator]]) -> Work:
+        """The work of operators of a model that are computed together: the experts of a layer are one kernel."""
+        names = {path.rsplit("/", 1)[-1]: (operator, 1) for path, operator in operators}
+        experts = any(isinstance(operator, GroupedGemm) for _, operator in operators) and len(operators) > 1
+        return self.placed(names, {}, EXPERTS if experts else "")
+
     def placed(self, operators: Operators, record: dict[str, Any], op: str) -> Work:
         """Operators with their cost, and on the hardware with bound and estimate. One kernel, whatever their number."""
         work = Work(operators, record)
@@ -202,6 +240,8 @@ class Costing:
         for part in parts:
             largest[part.bound_by] += float(part.bound)
         work.bound_by = max(largest, key=lambda name: largest[name])
+        if work.flops:
+            work.format = matrix_dtype(costs[0][0], self.hardware)
         if self.estimator is not None and self.estimator.applies:
             self._estimate(work, op)
         return work
@@ -209,7 +249,7 @@ class Costing:
     def _estimate(self, work: Work, op: str) -> None:
         assert self.estimator is not None  # noqa: S101 - narrows the type: the caller looked
         plain = {name: operator for name, (operator, _) in work.operators.items()}
-        if op in (EXPERTS, *forms_by_op()) and len(plain) > 1 and op == EXPERTS:
+        if op == EXPERTS:
             launched = [Kernel(op, plain, tuple(plain), 1)]
         else:
             launched = [
@@ -217,9 +257,19 @@ class Costing:
                 for name, (operator, repeat) in work.operators.items()
             ]
         interval, parts = self.estimator.step(launched)
-        work.estimate_s = float(sum(part.seconds for part in parts.values()))
-        work.low_s, work.high_s = float(interval.low), float(max(interval.high, work.estimate_s))
+        shortest = self.shortest(self.estimator)
+        work.estimate_s = max(float(sum(part.seconds for part in parts.values())), float(shortest.seconds))
+        work.low_s = max(float(interval.low), float(shortest.low))
+        work.high_s = max(float(interval.high), work.estimate_s, float(shortest.high))
         work.basis = self.estimator.basis(launched)
+
+    def shortest(self, estimator: Estimator) -> Interval:
+        """The time of a kernel that does next to nothing: no kernel takes less, whatever it moves."""
+        if self._shortest is None:
+            formats = Dtypes(weight=FORMATS["bf16"], activation=FORMATS["bf16"], kv=FORMATS["bf16"])
+            kernel = Kernel("rmsnorm", {"": Norm(rows=1, width=1, dtypes=formats)}, ("",), 1)
+            self._shortest = estimator.step([kernel])[0]
+        return self._shortest
 
 
 def _attention(record: Mapping[str, Any], segments: Sequence[Segment], formats: Dtypes) -> Operators:
@@ -267,6 +317,7 @@ def group_operators(
     identities: Sequence[Identity | None],
     member: Sequence[int],
     paths: Mapping[int, tuple[str, ...]],
+    instances: Mapping[int, int],
 ) -> list[Grouped]:
     """Put kernels of one operator, shape and kind of step together.
 
@@ -275,6 +326,7 @@ def group_operators(
         identities: of each kernel.
         member: the group of equal steps of each kernel, -1 of kernels outside of steps.
         paths: operators of the model by the kernels that are aligned with them.
+        instances: the number of the operator's call by kernel, likewise.
     """
     kernels = trace.kernels
     groups: dict[tuple[Any, ...], Grouped] = {}
@@ -282,21 +334,33 @@ def group_operators(
         operator, name = kernels.operator[at], kernels.name[at]
         kind = identity.kind if identity is not None else UNKNOWN
         path, moved = paths.get(at, ()), kernels.bytes[at]
-        # shapes tell operators apart; without them the place in the model, else the kernel
-        own = operator if operator >= 0 and kernels.operators[operator].shapes else -1
-        key = (kind, own, -1 if own >= 0 or path else name, member[at], path, moved if not math.isnan(moved) else None)
+        if path:  # an operator of the model has all its kernels together, whatever each does
+            kind, moved = "", float("nan")
+        # without a model shapes tell operators apart, else the kernels
+        own = operator if operator >= 0 and kernels.operators[operator].shapes and not path else -1
+        key = (
+            kind,
+            own,
+            -1 if own >= 0 or path else name,
+            member[at],
+            path,
+            moved if own < 0 and not math.isnan(moved) else None,
+        )
         group = groups.get(key)
         if group is None:
             group = groups[key] = Grouped(kind, operator, member[at], path, moved=moved, world=kernels.world[at])
             group.activity = kernels.activity[at]
+        if path:
+            group.calls.add(instances[at])
         text = kernels.names[name]
         seconds = kernels.duration_s[at]
         group.names[text] = group.names.get(text, 0.0) + seconds
         group.time_s += seconds
         if identity is None or not identity.part:
-            group.identity = group.identity or identity
+            if not group.counts:  # the main kernel decides what the call is
+                group.identity, group.activity = identity, kernels.activity[at]
             group.counts[text] += 1
-            if kernels.call[at] >= 0:
+            if kernels.call[at] >= 0 and not path:
                 group.calls.add(kernels.call[at])
         elif group.identity is None:
             group.identity = identity
@@ -325,21 +389,32 @@ class Describer:
         work = self.work(group, host)
         n = len(group.calls) or sum(group.counts.values()) or 1
         result = OperatorTime(
-            group.kind,
+            group.kind or self._kind(group),
             self.label(group, host, work),
             n,
             group.time_s,
-            dict(sorted(group.names.items(), key=lambda item: -item[1])),
-            work,
+            group.names,
             host.name if host is not None else "",
             group.paths,
             (group.identity.family,) if group.identity is not None else (),
         )
-        result.why_faster = self.why_faster(result)
+        if work is None or work.why_none:
+            result.why_none = "" if work is None else work.why_none
+            return result
+        result.known_s = group.time_s
+        result.flops, result.bytes = work.flops * n, work.bytes * n
+        if work.bound_s is not None:
+            result.bound_s, result.bound_by, result.format = work.bound_s * n, work.bound_by, work.format
+            result.why_faster = self.why_faster(result, work)
+        if work.estimate_s is not None:
+            result.timed_s, result.estimate_s, result.basis = group.time_s, work.estimate_s * n, work.basis
+            result.low_s, result.high_s = (work.low_s or 0.0) * n, (work.high_s or 0.0) * n
         return result
 
     def work(self, group: Grouped, host: HostOperator | None) -> Work | None:
-        """The work of one call: by shapes, by the bytes of a copy or message, else as the model has it."""
+        """The work of one call: as the model has it, by shapes, or by the bytes of a copy or message."""
+        if group.paths:
+            return self._planned(group)
         identity = group.identity
         activity = ACTIVITIES[group.activity]
         if activity in ("memcpy", "memset"):
@@ -363,11 +438,12 @@ class Describer:
                     work = Work({}, why_none=str(error))
                 if work is not None:
                     return work
-        planned = self.planned.get(group.step, {})
-        if group.paths and all(path in planned for path in group.paths):
-            operators = {path: (planned[path][0], 1) for path in group.paths}
-            return self.costing.placed(operators, {}, EXPERTS if group.kind == "grouped_gemm" and len(operators) > 1 else "")
         return None
+
+    def _planned(self, group: Grouped) -> Work | None:
+        planned = self.planned.get(group.step, {})
+        operators = tuple((path, planned[path][0]) for path in group.paths if path in planned)
+        return self.costing.planned(operators) if operators else None
 
     def _copied(self, group: Grouped, activity: str) -> Work | None:
         if not group.moved > 0:
@@ -382,10 +458,17 @@ class Describer:
             return self.costing.of_record({"op": op, "dtype": "bf16", "bytes": int(group.moved)})
         return self.costing.moved(2 * group.moved)
 
+    def _kind(self, group: Grouped) -> str:
+        operator = self.planned[group.step][group.paths[0]][0]
+        return kind_of(operator, group.paths[0])
+
     def label(self, group: Grouped, host: HostOperator | None, work: Work | None) -> str:
         """What tells a group from others of its kind."""
         if group.paths:
-            return " + ".join(group.paths)
+            if len(group.paths) == 1:
+                return group.paths[0]
+            base, core, _ = group.paths[0].partition("/core/")
+            return f"{base}/core" if core else group.paths[0].removesuffix("/up_proj")
         record = work.record if work is not None else {}
         if group.kind == "gemm" and {"m", "n", "k"} <= record.keys():
             batch = f"{record['batch']}x " if record.get("op") == "bmm" else ""
@@ -395,10 +478,10 @@ class Describer:
             return f"{host.name} {', '.join(sizes[:3])}".strip()
         return short_name(max(group.names, key=lambda name: group.names[name]))
 
-    def why_faster(self, operator: OperatorTime) -> str:
+    def why_faster(self, operator: OperatorTime, work: Work) -> str:
         """Why an operator is faster than its bound: a sentence, "" where it is not."""
-        bound, work = operator.bound_s, operator.work
-        if bound is None or work is None or operator.time_s >= bound:
+        bound = operator.bound_s
+        if bound is None or operator.time_s >= bound:
             return ""
         ratio = operator.time_s / bound
         hardware = self.costing.hardware

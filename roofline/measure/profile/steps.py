@@ -84,6 +84,10 @@ class Step:
         return tuple(Segment(n, new, cached, decode=part == "decode") for n, new in parts if n and new)
 
 
+NUMBERS = ("prefills", "decodes", "prefill_tokens", "decode_tokens", "prefill_kv", "decode_kv", "prefill_pairs", "tokens")
+"""What an annotation may say of a step (`roofline.measure.profile.rules.StepMatch`)."""
+
+
 def find_steps(trace: Trace, rules: Rules, records: list[dict[str, Any] | None]) -> list[Step]:
     """Divide a trace into steps.
 
@@ -132,7 +136,7 @@ def _kind(numbers: dict[str, float]) -> str:
 def _annotated(trace: Trace, rules: Rules) -> list[tuple[Annotation, str, dict[str, float]]]:
     """Annotations of steps: where several overlap those that say most, with their kinds and numbers, by start."""
     matched = [
-        (annotation, match.kind, match.numbers)
+        (annotation, match.kind, {name: value for name in NUMBERS if (value := getattr(match, name)) is not None})
         for annotation in trace.annotations
         if (match := rules.step(annotation.name)) is not None
     ]
