@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+
 from roofline.errors import SpecError
 from roofline.measure.profile.rules import Rules
 from roofline.measure.profile.trace import HostOperator
@@ -129,6 +130,7 @@ def test_a_kernel_without_a_rule_does_what_its_operator_does(rules):
         ("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize64x64x128_warpgroupsize1x1x1_execute", "fp8"),
         ("Cijk_Alik_Bljk_HHS_BH_Bias_HA_S_SAV_UserArgs_MT128x128x64", "fp16"),
         ("Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAB_SCD_SAV_UserArgs_MT256x256x128", "fp8"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_bf16_64x64_64x6_tn_align8>(T1::Params)", "bf16"),
         ("bmm_Bfloat16_E2m1E2m1_Fp32_bA16_bB16_t128x8x256_s6_et128x8", "fp4"),
         ("bmm_Bfloat16_E4m3E4m3_Fp32_t128x8x128u2_s8_et64x8", "fp8"),
         ("bmm_Bfloat16_MxE2m1MxE4m3_Fp32_Ab32_Bb32_t128x8x512_s3_et128x8", "fp4"),
@@ -315,7 +317,8 @@ def test_files_of_ones_own_come_before(tmp_path, monkeypatch):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "mine.yaml").write_text(
         "schema_version: 1\ntitle: mine\norder: -9\nsources: [{title: me}]\nkernels:\n"
-        "  - {match: '^my_gemm', kind: gemm, examples: [my_gemm_1]}\n  - {match: '^nvjet', kind: router, examples: [nvjet_x]}\n",
+        "  - {match: '^my_gemm', kind: gemm, examples: [my_gemm_1]}\n"
+        "  - {match: '^nvjet', kind: router, examples: [nvjet_x]}\n",
         encoding="utf-8",
     )
     monkeypatch.setenv("ROOFLINE_PATH", str(tmp_path))
