@@ -95,6 +95,7 @@ class Rules:
     families: dict[str, KernelFamily]
     _identities: dict[tuple[str, str], Identity | None] = field(default_factory=dict, repr=False)
     _operators: dict[str, tuple[str, OperatorRule] | None] = field(default_factory=dict, repr=False)
+    _records: dict[str, list[OperatorRule]] = field(default_factory=dict, repr=False)
     _steps: dict[str, StepMatch | None] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -165,8 +166,13 @@ class Rules:
             operator that only moves data `dtype`, `read_bytes` and `write_bytes`. None where the operator or its shapes
             are not known.
         """
-        rule = self.operator_rule(host_operator.name)
-        if rule is None or not host_operator.shapes:
+        if not host_operator.shapes:
+            return None
+        name = host_operator.name
+        if name not in self._records:
+            self._records[name] = [tried.rule for tried in self._operator_rules if tried.match(name)]
+        rule = next((rule for rule in self._records[name] if _holds(rule, host_operator)), None)
+        if rule is None:
             return None
         if rule.op:
             return _columns(rule, host_operator)
@@ -183,6 +189,20 @@ class Rules:
 @cache
 def _dimension(text: str) -> Dimension:
     return Dimension.parse(text)
+
+
+def _holds(rule: OperatorRule, operator: HostOperator) -> bool:
+    """Whether what a rule asks of the inputs holds."""
+    for key, text in rule.where.items():
+        if key.startswith("v"):
+            which = int(key[1:])
+            if which >= len(operator.values) or operator.values[which] != text:
+                return False
+        else:
+            value = _dimension(key).of(operator.shapes, operator.values)
+            if value is None or value != _dimension(text).of(operator.shapes, operator.values):
+                return False
+    return True
 
 
 def _columns(rule: OperatorRule, operator: HostOperator) -> dict[str, Any] | None:
