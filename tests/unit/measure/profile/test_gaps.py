@@ -35,7 +35,7 @@ def test_causes_of_gaps() -> None:
     """
     made = trace([(0, 10, -1), (12, 8, 4), (25, 5, 24), (32, 8, 31)], syncs=[(28, 2.5)])
     result = gaps(made)
-    assert (result.span_s, result.busy_s, result.idle_s) == (40, 31, 9)
+    assert (result.span_s, result.running_s, result.idle_s) == (40, 31, 9)
     assert (result.queued_s, result.launch_bound_s, result.after_sync_s, result.unknown_s) == (2, 7, 2, 0)
     assert result.longest == ((20, 5, "launch"), (10, 2, "queue"), (30, 2, "sync"))
 
@@ -43,7 +43,7 @@ def test_causes_of_gaps() -> None:
 def test_kernels_that_overlap_leave_no_gap() -> None:
     """Two streams: 0..10 and 2..6, then 11..12: busy 11 of 12."""
     result = gaps(trace([(0, 10, -1), (2, 4, -1), (11, 1, -1)]))
-    assert (result.span_s, result.busy_s, result.idle_s) == (12, 11, 1)
+    assert (result.span_s, result.running_s, result.idle_s) == (12, 11, 1)
 
 
 def test_an_unknown_launch_is_no_cause() -> None:
