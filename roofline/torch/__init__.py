@@ -47,7 +47,8 @@ def count(
     FLOP are those of `torch.utils.flop_counter`: matrix products, convolutions and attention, whose products are counted whole
     under a causal mask too. Operators that have a formula of yours (`register_flop_formula`) are counted by it. A kernel reads
     each of its inputs once and writes its outputs once; views move nothing; a broadcast tensor has its own size; an embedding
-    reads the rows that it looks up, and at most the table. SDPA is one kernel that does not write its scores.
+    reads the rows that it looks up, and at most the table. SDPA (which does not write its scores) and `rms_norm` are one kernel
+    each, as on accelerators.
 
     Args:
         module: a `torch.nn.Module`, or any function of tensors.

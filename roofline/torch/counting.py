@@ -1,12 +1,14 @@
 """One call of a PyTorch module, operator by operator: each as PyTorch dispatches it, with its FLOP and the bytes it moves.
 
 Under inference mode composite operators reach a dispatch mode whole. They are decomposed here, as PyTorch's own counter does
-it, all but SDPA, which is one kernel on every accelerator whatever a host or the meta device decomposes it into.
+it, all but SDPA and RMSNorm, which are one kernel on accelerators whatever a host or the meta device makes of them.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -36,7 +38,6 @@ from roofline.torch.result import CountedOperator, Run, TensorSpec
 
 Tensor = Any
 Operator = Any
-aten = torch.ops.aten
 
 SDPA = "aten.scaled_dot_product_attention"
 
@@ -52,6 +53,9 @@ def run(module: Callable[..., Any], inputs: Any, *, fake: bool) -> Run:
     Raises:
         InputError: it raises, or decides by data that fake tensors do not have.
     """
+    module = getattr(
+        module, "_orig_mod", module
+    )  # of a module that is compiled: its operators are counted as eager code has them
     owner = module.__self__ if isinstance(module, MethodType) else module
     named = type(owner).__name__ if isinstance(owner, torch.nn.Module) else getattr(module, "__name__", type(module).__name__)
     arguments: Sequence[Any] = ()
@@ -63,11 +67,20 @@ def run(module: Callable[..., Any], inputs: Any, *, fake: bool) -> Run:
     tensors = [leaf for leaf in tree_leaves((arguments, dict(keywords))) if isinstance(leaf, torch.Tensor)]
     counter = _Counter(owner if isinstance(owner, torch.nn.Module) else None, tensors, fake=fake)
     with ExitStack() as stack:
-        # Fused layers of the host's inference, and compiled code, would hide their operators.
-        fast = torch.backends.mha.get_fastpath_enabled()
-        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
-        torch.backends.mha.set_fastpath_enabled(False)
+        # Fused layers of inference, of recurrent networks and of compiled code would hide their operators.
+        for enabled, enable in (
+            (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
+            (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),  # noqa: SLF001 - the public form warns
+            (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),  # noqa: SLF001
+        ):
+            stack.callback(enable, enabled())
+            enable(False)
         stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="Using `torch.compile")  # of hooks, which compiled modules inside call twice
+        log = logging.getLogger("torch._subclasses.fake_tensor")  # what fails is raised too
+        stack.callback(setattr, log, "disabled", log.disabled)
+        log.disabled = True
         stack.enter_context(torch.inference_mode())
         stack.enter_context(counter.tracked())
         try:
@@ -183,9 +196,9 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc] # PyTorch is partly typ
             return NotImplemented
         if function.namespace == "prim":
             return function(*args, **kwargs)
-        if _formula(function.overloadpacket, name) is None:
+        if _formula(function.overloadpacket, name) is None and name not in _WHOLE:
             with self:
-                result = function.decompose(*args, **kwargs)
+                result = _decomposed(function, args, kwargs)
             if result is not NotImplemented:
                 return result
         return self._call(function, args, kwargs, name=name)
@@ -302,6 +315,17 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc] # PyTorch is partly typ
         return f"{where}: {type(error).__name__}{at}: {str(error).strip().partition(chr(10))[0]}"
 
 
+def _decomposed(function: Operator, args: Any, kwargs: Any) -> Any:
+    """What an operator returns that is composite in eager code, from the operators that it calls; NotImplemented of others."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd  # noqa: SLF001 - as OpOverload.decompose does it
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key):  # noqa: SLF001
+        return NotImplemented
+    if "dropout" in function.name() or "upsample" in function.name():
+        # NB: their forms for compilers do what eager code does not: a copy in inference, an index for each pixel
+        return function._op_dk(key, *args, **kwargs)  # noqa: SLF001
+    return function.decompose(*args, **kwargs)
+
+
 def _storage(tensor: Tensor) -> int:
     """A number that tensors have in common which share memory."""
     number: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - what PyTorch's own tools know storages by
@@ -407,7 +431,7 @@ def _traffic(
         if argument.alias_info is not None and argument.alias_info.is_write
         for tensor in _tensors(value)
     ]
-    if name in _LIFTS or base in _ALLOCATIONS or not (made or changed):
+    if name in _LIFTS or base in _ALLOCATIONS or torch.Tag.inplace_view in function.tags or not (made or changed):
         return [], []
     rows = _rows_read(base, {key: value for key, (_, value) in values.items()}, made)
     touched = _touched(base, {key: value for key, (_, value) in values.items()})
@@ -490,6 +514,8 @@ _QUESTIONS = frozenset(
     )
 )  # fmt: skip
 """Of which PyTorch's counter says that they are no operators."""
+_WHOLE = frozenset({"aten.rms_norm"})
+"""Composite operators that are one kernel on accelerators, as SDPA is."""
 _LIFTS = frozenset({"aten.lift_fresh", "aten.lift_fresh_copy", "aten.lift"})
 """Tensors that Python code writes out: fake ones remember their values."""
 _WITH_DATA = frozenset({"aten._local_scalar_dense", "aten.item", "aten.is_nonzero", "aten.equal"})
@@ -516,10 +542,10 @@ _ADDS = frozenset({"index_add_", "scatter_add_", "scatter_reduce_"})
 """And read them."""
 _PLAIN = frozenset(
     """
-    sum mean prod amax amin max min argmax argmin any all norm linalg_vector_norm std var std_mean var_mean logsumexp cumsum
-    cumprod cummax cummin logcumsumexp median nanmedian mode nansum count_nonzero topk sort kthvalue bincount histc
-    searchsorted bucketize unique_dim _unique2 unique_consecutive nonzero nonzero_static isin equal aminmax _softmax
-    _log_softmax _safe_softmax native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
+    floor_divide rms_norm sum mean prod amax amin max min argmax argmin any all norm linalg_vector_norm std var std_mean
+    var_mean logsumexp cumsum cumprod cummax cummin logcumsumexp median nanmedian mode nansum count_nonzero topk sort kthvalue
+    bincount histc searchsorted bucketize unique_dim _unique2 unique_consecutive nonzero nonzero_static isin equal aminmax
+    _softmax _log_softmax _safe_softmax native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
     _native_batch_norm_legit_no_training _batch_norm_with_update cudnn_batch_norm batch_norm_elemt batch_norm_stats
     _fused_rms_norm native_dropout _fused_dropout glu prelu _prelu_kernel rrelu_with_noise log_sigmoid_forward
     max_pool2d_with_indices max_pool3d_with_indices avg_pool2d avg_pool3d adaptive_max_pool2d adaptive_max_pool3d

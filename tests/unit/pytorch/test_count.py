@@ -69,6 +69,10 @@ def test_linear() -> None:
         (torch.empty_like, [(8, 16)], 0),
         (torch.zeros_like, [(8, 16)], 8 * 16),
         (lambda x: x.softmax(-1), [(8, 16)], 2 * 8 * 16),
+        (lambda x: functional.dropout(x, training=False), [(8, 16)], 0),
+        (lambda x, w: functional.rms_norm(x, (16,), w), [(8, 16), (16,)], 2 * 8 * 16 + 16),  # one kernel, as on accelerators
+        (lambda x, w: functional.layer_norm(x, (16,), w), [(8, 16), (16,)], 2 * 8 * 16 + 16 + 2 * 8),  # and means, deviations
+        (lambda x: functional.interpolate(x, scale_factor=2), [(1, 2, 8, 8)], 2 * 8 * 8 + 2 * 16 * 16),
         (lambda x: x.sum(-1), [(8, 16)], 8 * 16 + 8),
     ],
 )  # fmt: skip
@@ -231,6 +235,23 @@ def test_products_that_the_counter_of_pytorch_leaves_out() -> None:
     assert of(torch.dot, zeros(16), zeros(16)).cost.matrix_flops == 2 * 16
 
 
+def test_recurrent_and_compiled_layers_are_seen_into() -> None:
+    """An LSTM is its products, of 10 tokens by 4 gates of 32 in both layers; a compiled module is counted as eager code."""
+    lstm = torch.nn.LSTM(16, 32, num_layers=2, batch_first=True)
+    result = of(lstm, zeros(2, 5, 16))
+    assert result.not_counted == ()
+    assert result.cost.matrix_flops == 2 * 10 * 4 * 32 * ((16 + 32) + (32 + 32))
+    layer = torch.nn.Linear(4, 4)
+    assert of(torch.compile(layer, backend="eager"), zeros(2, 4)) == of(layer, zeros(2, 4))
+
+
+def test_constants_and_numbers_in_python() -> None:
+    """Tensors that code writes out have values; what a buffer says outside of products decides as in any call."""
+    length = torch.tensor(3)
+    assert of(lambda x: x[: int(length)] + torch.tensor([2.0]), zeros(5)).cost.activation_bytes == 4 * (3 + 1 + 3)
+    assert of(lambda x: x * torch.tensor(2.0).item(), zeros(5)).not_counted == ()
+
+
 def test_what_has_no_formula_is_listed() -> None:
     """A solver has products that nothing counts: its bytes are there, its FLOP are said to be missing."""
     result = of(lambda a, b: torch.linalg.solve(a, b) + 1, zeros(8, 8), zeros(8, 2), hardware="h100-sxm")
@@ -270,7 +291,7 @@ def test_keyword_arguments_and_state() -> None:
 def test_data_is_neither_read_nor_changed() -> None:
     """Nothing is computed: buffers stay as they are, and a model of terabytes is counted."""
     norm = torch.nn.BatchNorm1d(4).train()
-    of(norm, torch.full((8, 4), 3.0))
+    assert [op.operator for op in of(norm, torch.full((8, 4), 3.0)).operators] == ["aten.add_", "aten.native_batch_norm"]
     assert norm.running_mean is not None
     assert norm.running_mean.eq(0).all()
     assert norm.num_batches_tracked == 0
