@@ -33,6 +33,8 @@ KINDS: dict[str, str] = {
     "all_to_all": "all-to-all", "send_recv": "send and receive", "broadcast": "broadcast", "scheduling": "index tables",
 }  # fmt: skip
 """Kinds in plain English."""
+StepKind = Literal["prefill", "decode", "mixed", "capture", "step"]
+"""What a step has: prompts, generation, both; `capture` records a graph, `step` is one of which that is not known."""
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast")
 
 
@@ -83,7 +85,9 @@ class OperatorRule(Spec):
     op: str = Field(default="", description="the op of records (measurements/README.md) that it is measured as")
     columns: dict[str, Scalar] = Field(default_factory=dict, description="columns of a record, each as a dimension")
     dtype: int | None = Field(default=None, description="the input whose format is that of weights and activations")
-    weight: int | None = Field(default=None, description="the input whose format is that of the weights, where it differs")
+    weight: int | str | None = Field(
+        default=None, description="the input whose format is that of the weights, where it differs, or the name of the format"
+    )
     kv: int | None = Field(default=None, description="the input whose format is that of the KV cache")
     reads: list[int] = Field(default_factory=list, description="inputs that are read whole, of operators that only move data")
     writes: list[Scalar] = Field(
@@ -110,9 +114,10 @@ class StepRule(Spec):
     """
 
     match: Pattern = Field(description="regular expression that is searched in the name of an annotation")
-    kinds: dict[str, Literal["prefill", "decode", "mixed", "capture", "step"]] = Field(
-        default_factory=dict, description="kinds of steps by what the group `kind` matches"
+    kind: StepKind | None = Field(
+        default=None, description="the kind of all its steps; without it, and without `kinds`, by prefills and decodes"
     )
+    kinds: dict[str, StepKind] = Field(default_factory=dict, description="kinds of steps by what the group `kind` matches")
     examples: list[str] = Field(min_length=1, description="names of real annotations that it matches")
     note: str = Field(default="", description="what a reader should know")
 

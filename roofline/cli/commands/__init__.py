@@ -67,6 +67,8 @@ def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
             from roofline.cli.commands.plan import register
         case "preempt":
             from roofline.cli.commands.preempt import register
+        case "profile":
+            from roofline.cli.commands.profile import register
         case "replay":
             from roofline.cli.commands.replay import register
         case "report":
@@ -109,6 +111,7 @@ _GROUPS = {
         "bench": "Run microbenchmarks on this machine (requires the extra `bench`).",
         "calibrate": "Fit kernel efficiencies to measurements.",
         "validate": "Compare predictions with measurements.",
+        "profile": "Find where the time of a recorded run went.",
     },
     "Check": {
         "claim": "Check whether a stated performance number is possible.",

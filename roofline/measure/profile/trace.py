@@ -65,6 +65,7 @@ class Kernels:
         in_graph: 1 if a CUDA or HIP graph launched it.
         bytes: of a copy or fill; of a collective its message, where the trace says; else NaN.
         world: ranks of a collective's group; 0 where that is not known.
+        call: the call of the host operator: kernels of one call have the same number; -1 where it is not known.
         counters: hardware counters by name ("dram_bytes", "dram_read_bytes", "dram_write_bytes", "l2_bytes", "flops"),
             columns with NaN where they were not measured.
     """
@@ -82,6 +83,7 @@ class Kernels:
     in_graph: array[int] = field(default_factory=lambda: array("b"))
     bytes: array[float] = field(default_factory=lambda: array("d"))
     world: array[int] = field(default_factory=lambda: array("i"))
+    call: array[int] = field(default_factory=lambda: array("q"))
     counters: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -101,6 +103,7 @@ class Kernels:
         in_graph: bool = False,
         bytes: float = float("nan"),
         world: int = 0,
+        call: int = -1,
     ) -> None:
         """Add one kernel; names and operators by their index."""
         self.name.append(name)
@@ -114,6 +117,7 @@ class Kernels:
         self.in_graph.append(in_graph)
         self.bytes.append(bytes)
         self.world.append(world)
+        self.call.append(call)
 
     def order(self) -> None:
         """Sort all columns by start; kernels of one start by the order in which they were added."""
@@ -137,6 +141,7 @@ class Kernels:
 
 _COLUMNS = (
     "name", "operator", "activity", "start_s", "duration_s", "device", "stream", "launch_s", "in_graph", "bytes", "world",
+    "call",
 )  # fmt: skip
 
 
