@@ -27,7 +27,7 @@ from roofline.specs.library import load_hardware
 from roofline.torch.result import CountedOperator, CountResult, TensorSpec, counted_result
 
 if TYPE_CHECKING:
-    from roofline.blocks.model import Model
+    from roofline.measure.profile.profile import Profile
 
 __all__ = ["CountResult", "CountedOperator", "TensorSpec", "count", "profile"]
 
@@ -80,8 +80,8 @@ class profile:  # noqa: N801 - a context manager, named as torch.profiler.profil
         print(p.result)
 
     Args:
-        model: what ran: a shipped id, a path, or a loaded model; None: operators alone are known.
-        hardware: where it ran; None: by the name of the device in the trace.
+        model: what ran, a shipped id or a path; None: operators alone are known.
+        hardware: where it ran, a shipped id or a path; None: by the name of the device in the trace.
         trace: a path, `.json` or `.json.gz`, where the trace is kept; None: it is deleted once it is read.
         options: of `roofline profile`.
 
@@ -91,20 +91,20 @@ class profile:  # noqa: N801 - a context manager, named as torch.profiler.profil
 
     def __init__(
         self,
-        model: str | PathLike[str] | Model | None = None,
-        hardware: str | PathLike[str] | Hardware | None = None,
+        model: str | PathLike[str] | None = None,
+        hardware: str | PathLike[str] | None = None,
         *,
         trace: str | PathLike[str] | None = None,
         **options: Any,
     ) -> None:
         _need_torch("profiling PyTorch")
-        self._subject: dict[str, Any] = {"model": model, "hardware": hardware, **options}
+        self._options: dict[str, Any] = {"model": model, "hardware": hardware, **options}
         self._path = None if trace is None else Path(trace)
         self._profiler: Any = None
-        self._result: Any = None
+        self._result: Profile | None = None
 
     @property
-    def result(self) -> Any:
+    def result(self) -> Profile:
         """What `roofline profile` gives for the trace.
 
         Raises:
@@ -136,11 +136,11 @@ class profile:  # noqa: N801 - a context manager, named as torch.profiler.profil
         with tempfile.TemporaryDirectory() as folder:
             self._result = self._read(Path(folder) / "trace.json.gz")
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> Profile:
         self._profiler.export_chrome_trace(str(path))
-        from roofline.measure.profile.profile import profile as read  # type: ignore[import-not-found, unused-ignore]
+        from roofline.measure.profile.profile import profile as read
 
-        return read(path, **self._subject)
+        return read(path, **self._options)
 
 
 def _need_torch(what: str) -> None:

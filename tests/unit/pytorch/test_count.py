@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from small_llama import SMALL, KVCache, SmallLlama
+from small_llama import SMALL, KVCache, SmallLlama, model_file
 from torch.nn import functional
 
 import roofline
@@ -411,3 +411,16 @@ def test_a_block_that_raises_has_no_result(monkeypatch: pytest.MonkeyPatch) -> N
         _ = 1 / 0
     with pytest.raises(InputError, match="raised"):
         _ = p.result
+
+
+def test_profile_gives_what_the_command_gives(tmp_path: Path) -> None:
+    """The result has the products of the block, 7 in each of two layers and the LM head, and the same figures as the file."""
+    from roofline.measure.profile.profile import profile
+
+    model = SmallLlama().eval()
+    options = {"model": str(model_file(tmp_path)), "hardware": "h100-sxm", "dtype": "fp32"}
+    with torch.no_grad(), roofline.torch.profile(**options, trace=tmp_path / "run.json.gz") as p:
+        model(zeros(2, 16, dtype=torch.long), KVCache(SMALL, 2))
+    names = [p.result.trace.kernels.names[index] for index in p.result.trace.kernels.name]
+    assert names.count("aten::mm") == 2 * 7 + 1
+    assert p.result.to_dict() == profile(tmp_path / "run.json.gz", **options).to_dict()
