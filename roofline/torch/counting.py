@@ -205,7 +205,7 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc] # PyTorch is partly typ
 
     def _call(self, function: Operator, args: Any, kwargs: Any, *, name: str) -> Any:
         if self.fake is not None:
-            if name in _WITH_DATA and not any(_is_fake(tensor) for tensor in _tensors(args)):
+            if name in _WITH_DATA and not any(_is_fake(tensor) or tensor.is_meta for tensor in _tensors(args)):
                 return function(*args, **kwargs)  # a number that Python code keeps in a tensor
             if (device := kwargs.get("device")) is not None and torch.device(device).type == "meta":
                 kwargs = {**kwargs, "device": self._device}  # beside tensors on the meta device, which pass for some of this

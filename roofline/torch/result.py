@@ -111,7 +111,8 @@ class CountResult(Costed):
     """In the order of their first calls; views, which move nothing, are not among them."""
     cost: Cost
     external_bytes: int
-    """Bytes that a kernel of the whole would move: weights, inputs and state once each, and outputs; nothing in between."""
+    """Bytes that one kernel of the whole would move: weights, inputs and state once each, and outputs; nothing in between. Rows
+    that are looked up count once for each look-up, and at most as their table."""
     hardware: dict[str, Any] | None
     """Name, title, bandwidth (byte/s) and the peaks used (FLOP/s); None for counts alone."""
     time: Duration

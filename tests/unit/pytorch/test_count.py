@@ -201,6 +201,18 @@ def test_bounds() -> None:
     assert of(net, torch.zeros(1, 8192, dtype=torch.bfloat16, device="meta"), hardware="h100-sxm").bound_by == "memory"
 
 
+def test_the_floor_of_a_decode_step() -> None:
+    """Of two sequences after 20 tokens: every weight once (the embedding is the LM head), 20 cached tokens and one written."""
+    model, cache = SmallLlama(), KVCache(SMALL, 2)
+    cache.length = 20
+    result = of(model, zeros(2, 1, dtype=torch.long), cache, hardware="h100-sxm")
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    position = SMALL.num_hidden_layers * 2 * 2 * SMALL.num_key_value_heads * SMALL.head_dim  # keys and values of both sequences
+    elements = weights + (20 + 1) * position + 2 * SMALL.vocab_size
+    assert result.external_bytes == 4 * elements + 8 * 2
+    assert result.time.floor == result.external_bytes / roofline.load_hardware("h100-sxm").bandwidth
+
+
 def test_the_dtype_of_products_has_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     """fp32 at its own, or in tf32 where PyTorch may; fp64, which no file has, at the fp32 vector peak; fp8 not on an A100."""
     x = {name: zeros(64, 64, dtype=dtype) for name, dtype in {"fp32": torch.float32, "fp64": torch.float64}.items()}
@@ -335,6 +347,11 @@ def test_data_dependent_control_flow() -> None:
         of(net, zeros(4, 4))
     assert of(net, zeros(4, 4), fake=False).cost.matrix_flops == 2 * 4**3
     assert of(net, torch.ones(4, 4), fake=False).cost.matrix_flops == 0
+    for placeholder in (zeros(), torch.zeros((), device="meta")):
+        with pytest.raises(RooflineError, match=r"aten\._local_scalar_dense.*fake=False"):
+            of(lambda x: (x + 1).item(), placeholder)
+    with pytest.raises(RooflineError, match=r"aten\._local_scalar_dense.*fake=False"):
+        of(lambda x: x.item(), torch.zeros((), device="meta"))
     with pytest.raises(RooflineError, match=r"aten\.nonzero"):
         of(lambda x: x[x > 0], zeros(4, 4))
 
