@@ -45,7 +45,9 @@ def answer(result: Profile) -> Answer:
 
 
 def _title(result: Profile) -> str:
-    where = result.hardware.title if result.hardware is not None else next(filter(None, result.trace.device_names), "host CPU")
+    on_host = set(result.trace.kernels.activity) <= {ACTIVITIES.index("cpu")}
+    unnamed = "host" if on_host else "unnamed device"
+    where = result.hardware.title if result.hardware is not None else next(filter(None, result.trace.device_names), unnamed)
     model = f"{result.model} on " if result.model else ""
     return f"{model}{where}: {result.trace.source} trace"
 
@@ -338,9 +340,12 @@ def roofline_figure(result: Profile) -> Figure | None:
     points = [entry for entry in result.details if entry.flops and entry.bytes and entry.bound_s and entry.known_s]
     if hardware is None or not points:
         return None
-    peak, bandwidth = max(hardware.peaks.values()), hardware.bandwidth
-    peaks = sorted({name: value for name, value in hardware.peaks.items() if name in _DRAWN}.items(), key=lambda item: item[1])
-    peak = peaks[-1][1] if peaks else peak
+    bandwidth = hardware.bandwidth
+    formats = {entry.format for entry in points}
+    peaks = sorted(((name, value) for name, value in hardware.peaks.items() if name in formats), key=lambda item: item[1])
+    if not peaks:
+        return None
+    peak = peaks[-1][1]
     intensities = [(entry.flops or 0.0) / (entry.bytes or 1.0) for entry in points]
     low = min(*intensities, peak / bandwidth) / 3
     high = max(*intensities, peak / bandwidth) * 3
@@ -365,12 +370,12 @@ def roofline_figure(result: Profile) -> Figure | None:
             Series(
                 name=_kind(kind),
                 kind="points",
-                role="measured",
+                role=_ROLES.get(kind, "overhead"),
                 x=tuple((entry.flops or 0.0) / (entry.bytes or 1.0) for entry in some),
                 y=tuple((entry.flops or 0.0) / entry.known_s for entry in some),
                 size=tuple(max(entry.time_s / longest, 0.03) for entry in some),
                 labels=tuple(_point(entry) for entry in some),
-                short=tuple(entry.label[:28] if entry.time_s > _SHOWN * longest else "" for entry in some),
+                short=tuple(entry.label[:28] if entry.time_s > _LABELLED * longest else "" for entry in some),
             )
         )
     estimated = [entry for entry in points if entry.estimate_s]
@@ -412,8 +417,8 @@ def roofline_figure(result: Profile) -> Figure | None:
     )
 
 
-_DRAWN = ("bf16", "fp8", "fp4", "fp16", "fp32")
-_SHOWN = 0.15
+_ROLES = {"gemm": "compute", "grouped_gemm": "link", "attention": "memory", "latent_attention": "memory"}
+_LABELLED = 0.15
 
 
 def _point(entry: OperatorTime) -> str:

@@ -68,7 +68,9 @@ class KernelRule(Spec):
         default_factory=dict, description="formats by what the group `dtype` of the expression matches"
     )
     step: Literal["", "prefill", "decode"] = Field(default="", description="the only kind of step that runs it")
-    examples: list[str] = Field(min_length=1, description="names of real kernels that it matches")
+    examples: list[str] = Field(
+        min_length=1, description="names of real kernels that it matches; ... stands for parts that were left out"
+    )
     note: str = Field(default="", description="what a reader should know")
 
 
@@ -76,7 +78,8 @@ class OperatorRule(Spec):
     """Host operators by their names, and the dimensions in the shapes of their inputs.
 
     A dimension is a product of terms with `*` and `/`: `0[1]` is the second dimension of the first input, `0[-1]` its last
-    one, `0[:-1]` the product of all but the last, `0[:]` of all; `2[*]` the number of tensors in a list; `v4` the value of
+    one, `0[:-1]` the product of all but the last, `0[:]` of all; `2[*]` the number of its
+    dimensions, or of tensors in a list; `v4` the value of
     scalar input 4; a plain number itself.
     """
 
@@ -89,6 +92,11 @@ class OperatorRule(Spec):
         default=None, description="the input whose format is that of the weights, where it differs, or the name of the format"
     )
     kv: int | None = Field(default=None, description="the input whose format is that of the KV cache")
+    where: dict[str, Scalar] = Field(
+        default_factory=dict,
+        description="what must hold for the shapes to be read so: a dimension by what it must equal, such as `0[*]: 4` for an "
+        "input of rank 4, or a scalar by its text, such as `v4: 'True'`; of several rules with a name the first that holds",
+    )
     reads: list[int] = Field(default_factory=list, description="inputs that are read whole, of operators that only move data")
     writes: list[Scalar] = Field(
         default_factory=list,
@@ -100,8 +108,11 @@ class OperatorRule(Spec):
 
     @model_validator(mode="after")
     def _dimensions(self) -> OperatorRule:
-        for text in [*self.columns.values(), *(text for text in self.writes if text != "broadcast")]:
+        for text in [*self.columns.values(), *self.where, *(text for text in self.writes if text != "broadcast")]:
             Dimension.parse(text)
+        for key, text in self.where.items():
+            if not re.fullmatch(r"v\d+", key):
+                Dimension.parse(text)
         return self
 
 

@@ -19,8 +19,9 @@ from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
 from roofline.operators.copy import Copy
 from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.predict.bounds import times
-from roofline.predict.efficiency.estimate import Estimator
+from roofline.operators.norm import Norm
+from roofline.predict.bounds import matrix_dtype, times
+from roofline.predict.efficiency.estimate import Estimator, Interval
 from roofline.predict.efficiency.kernels import EXPERTS, Kernel
 from roofline.specs.kernel_rules import COLLECTIVES, KINDS
 from roofline.specs.workload import Segment
@@ -48,6 +49,7 @@ class Work:
         bytes: compulsory bytes of device memory, link bytes of a collective.
         bound_s, bound_by: seconds on the hardware and the resource that binds; None and "" without hardware.
         estimate_s, low_s, high_s, basis: the estimate with its 80 % interval, and what it rests on.
+        format: that the matrix units multiply; "" where there is no matrix FLOP.
         why_none: why there is no bound, where there is none.
     """
 
@@ -61,6 +63,7 @@ class Work:
     low_s: float | None = None
     high_s: float | None = None
     basis: str = ""
+    format: str = ""
     why_none: str = ""
 
 
@@ -80,6 +83,7 @@ class OperatorTime:
         bound_by: the resource that binds longest.
         host_operator: that launched it; "" if not known.
         path: operators of the model that it is; () without a model.
+        format: that the matrix units multiply; "" where there is no matrix FLOP.
         why_faster: why it is faster than its bound, if it is.
     """
 
@@ -101,6 +105,7 @@ class OperatorTime:
     low_s: float | None = None
     high_s: float | None = None
     basis: str = ""
+    format: str = ""
     why_faster: str = ""
     why_none: str = ""
 
@@ -122,6 +127,7 @@ class OperatorTime:
             setattr(self, name, more if mine is None else mine + (more or 0.0))
         self.why_faster = self.why_faster or other.why_faster
         self.basis = self.basis or other.basis
+        self.format = self.format or other.format
         self.families = tuple(dict.fromkeys(self.families + other.families))
 
     def figures(self) -> dict[str, Any]:
@@ -135,6 +141,7 @@ class OperatorTime:
             "attained_bandwidth": _per(self.bytes, self.known_s),
             "bound_s": self.bound_s,
             "bound_by": self.bound_by or None,
+            "format": self.format or None,
             "estimate_s": self.estimate_s,
             "estimate_low_s": self.low_s,
             "estimate_high_s": self.high_s,
@@ -172,6 +179,7 @@ class Costing:
 
     def __init__(self, hardware: Hardware | None, estimator: Estimator | None) -> None:
         self.hardware, self.estimator = hardware, estimator
+        self._shortest: Interval | None = None
 
     def of_record(self, record: Mapping[str, Any], segments: Sequence[Segment] = ()) -> Work | None:
         """The work of a call by columns of a record, or by the bytes that it moves.
@@ -232,6 +240,8 @@ class Costing:
         for part in parts:
             largest[part.bound_by] += float(part.bound)
         work.bound_by = max(largest, key=lambda name: largest[name])
+        if work.flops:
+            work.format = matrix_dtype(costs[0][0], self.hardware)
         if self.estimator is not None and self.estimator.applies:
             self._estimate(work, op)
         return work
@@ -247,9 +257,19 @@ class Costing:
                 for name, (operator, repeat) in work.operators.items()
             ]
         interval, parts = self.estimator.step(launched)
-        work.estimate_s = float(sum(part.seconds for part in parts.values()))
-        work.low_s, work.high_s = float(interval.low), float(max(interval.high, work.estimate_s))
+        shortest = self.shortest(self.estimator)
+        work.estimate_s = max(float(sum(part.seconds for part in parts.values())), float(shortest.seconds))
+        work.low_s = max(float(interval.low), float(shortest.low))
+        work.high_s = max(float(interval.high), work.estimate_s, float(shortest.high))
         work.basis = self.estimator.basis(launched)
+
+    def shortest(self, estimator: Estimator) -> Interval:
+        """The time of a kernel that does next to nothing: no kernel takes less, whatever it moves."""
+        if self._shortest is None:
+            formats = Dtypes(weight=FORMATS["bf16"], activation=FORMATS["bf16"], kv=FORMATS["bf16"])
+            kernel = Kernel("rmsnorm", {"": Norm(rows=1, width=1, dtypes=formats)}, ("",), 1)
+            self._shortest = estimator.step([kernel])[0]
+        return self._shortest
 
 
 def _attention(record: Mapping[str, Any], segments: Sequence[Segment], formats: Dtypes) -> Operators:
@@ -384,7 +404,7 @@ class Describer:
         result.known_s = group.time_s
         result.flops, result.bytes = work.flops * n, work.bytes * n
         if work.bound_s is not None:
-            result.bound_s, result.bound_by = work.bound_s * n, work.bound_by
+            result.bound_s, result.bound_by, result.format = work.bound_s * n, work.bound_by, work.format
             result.why_faster = self.why_faster(result, work)
         if work.estimate_s is not None:
             result.timed_s, result.estimate_s, result.basis = group.time_s, work.estimate_s * n, work.basis

@@ -95,6 +95,7 @@ class Rules:
     families: dict[str, KernelFamily]
     _identities: dict[tuple[str, str], Identity | None] = field(default_factory=dict, repr=False)
     _operators: dict[str, tuple[str, OperatorRule] | None] = field(default_factory=dict, repr=False)
+    _records: dict[str, list[OperatorRule]] = field(default_factory=dict, repr=False)
     _steps: dict[str, StepMatch | None] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -148,13 +149,13 @@ class Rules:
 
     def operator_rule(self, name: str) -> OperatorRule | None:
         """The rule of a host operator; None where there is none."""
-        found = self._operator(name)
-        return None if found is None else found[1]
+        matched = self._operator(name)
+        return None if matched is None else matched[1]
 
     def _operator(self, name: str) -> tuple[str, OperatorRule] | None:
         if name not in self._operators:
-            found = next((tried for tried in self._operator_rules if tried.match(name)), None)
-            self._operators[name] = None if found is None else (found.family, found.rule)
+            matched = next((tried for tried in self._operator_rules if tried.match(name)), None)
+            self._operators[name] = None if matched is None else (matched.family, matched.rule)
         return self._operators[name]
 
     def record(self, host_operator: HostOperator) -> dict[str, Any] | None:
@@ -165,8 +166,13 @@ class Rules:
             operator that only moves data `dtype`, `read_bytes` and `write_bytes`. None where the operator or its shapes
             are not known.
         """
-        rule = self.operator_rule(host_operator.name)
-        if rule is None or not host_operator.shapes:
+        if not host_operator.shapes:
+            return None
+        name = host_operator.name
+        if name not in self._records:
+            self._records[name] = [tried.rule for tried in self._operator_rules if tried.match(name)]
+        rule = next((rule for rule in self._records[name] if _holds(rule, host_operator)), None)
+        if rule is None:
             return None
         if rule.op:
             return _columns(rule, host_operator)
@@ -175,14 +181,28 @@ class Rules:
     def step(self, annotation_name: str) -> StepMatch | None:
         """What an annotation says of one step; None if it is not one of a step."""
         if annotation_name not in self._steps:
-            found = ((tried.rule, match) for tried in self._step_rules if (match := tried.match(annotation_name)))
-            self._steps[annotation_name] = next((_step(rule, match) for rule, match in found), None)
+            matched = ((tried.rule, match) for tried in self._step_rules if (match := tried.match(annotation_name)))
+            self._steps[annotation_name] = next((_step(rule, match) for rule, match in matched), None)
         return self._steps[annotation_name]
 
 
 @cache
 def _dimension(text: str) -> Dimension:
     return Dimension.parse(text)
+
+
+def _holds(rule: OperatorRule, operator: HostOperator) -> bool:
+    """Whether what a rule asks of the inputs holds."""
+    for key, text in rule.where.items():
+        if key.startswith("v"):
+            which = int(key[1:])
+            if which >= len(operator.values) or operator.values[which] != text:
+                return False
+        else:
+            value = _dimension(key).of(operator.shapes, operator.values)
+            if value is None or value != _dimension(text).of(operator.shapes, operator.values):
+                return False
+    return True
 
 
 def _columns(rule: OperatorRule, operator: HostOperator) -> dict[str, Any] | None:
@@ -229,8 +249,8 @@ def _element_bytes(dtype: str) -> float | None:
     known = _BYTES.get(dtype)
     if known is not None:
         return known
-    found = FORMATS.get(TENSOR_DTYPES.get(dtype, ""))
-    return None if found is None else float(found.bytes)
+    matched = FORMATS.get(TENSOR_DTYPES.get(dtype, ""))
+    return None if matched is None else float(matched.bytes)
 
 
 def _size(operator: HostOperator, which: int) -> float | None:
