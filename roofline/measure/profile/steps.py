@@ -122,6 +122,8 @@ def find_steps(trace: Trace, rules: Rules, records: list[dict[str, Any] | None])
             step.name, step.kind, step.numbers = annotation.name, "" if kind == "step" else kind, dict(numbers)
         if step.batch is None or step.new_tokens is None:
             _infer(step, trace, records)
+        elif step.cached_tokens is None:
+            _infer_lengths(step, trace, records)
         if not step.kind:
             step.kind = _kind(step.numbers)
         steps.append(step)
@@ -196,20 +198,40 @@ def _by_embedding(trace: Trace, records: list[dict[str, Any] | None]) -> np.ndar
     return np.asarray(starts - 1)
 
 
+def _seen(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> list[dict[str, Any]]:
+    """The records of the operators of a step, each once."""
+    operators = trace.kernels.column("operator")[step.kernels]
+    return [record for number in dict.fromkeys(operators[operators >= 0].tolist()) if (record := records[number]) is not None]
+
+
+def _attention(seen: list[dict[str, Any]]) -> dict[str, float]:
+    """The numbers of a step by the shapes of its largest attention; none without such shapes."""
+    attention = [record for record in seen if {"batch", "q_len", "kv_len", "head_dim"} <= record.keys()]
+    if not attention:
+        return {}
+    largest = max(attention, key=lambda record: record["batch"] * record["kv_len"])
+    batch, new, attended = largest["batch"], largest["q_len"], largest["kv_len"]
+    part = "decode" if new == 1 and attended > 1 else "prefill"
+    return {f"{part}s": batch, f"{part}_tokens": batch * new, f"{part}_kv": batch * attended}
+
+
+def _infer_lengths(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> None:
+    """The lengths of contexts by the shapes of attention, where they agree with what the annotation says."""
+    numbers = _attention(_seen(step, trace, records))
+    given = {name: value for name, value in step.numbers.items() if value and not name.endswith("tokens")}
+    if numbers and all(numbers.get(name) == value for name, value in given.items()):
+        step.numbers |= numbers
+
+
 def _infer(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> None:
     """Sequences and tokens of a step from the shapes of its attention, else of its products and its embedding."""
-    operators = trace.kernels.column("operator")[step.kernels]
-    seen = [record for number in dict.fromkeys(operators[operators >= 0].tolist()) if (record := records[number]) is not None]
-    attention = [record for record in seen if {"batch", "q_len", "kv_len"} <= record.keys() and "head_dim" in record]
-    if attention:
-        largest = max(attention, key=lambda record: record["batch"] * record["kv_len"])
-        batch, new, attended = largest["batch"], largest["q_len"], largest["kv_len"]
-        part = "decode" if new == 1 and attended > 1 else "prefill"
-        step.numbers |= {f"{part}s": batch, f"{part}_tokens": batch * new, f"{part}_kv": batch * attended}
+    seen = _seen(step, trace, records)
+    if numbers := _attention(seen):
+        step.numbers |= numbers
         step.inferred = True
         return
     tokens = [record["tokens"] for record in seen if record.get("op") == "embedding" and record.get("n", 0) >= EMBEDDING_ROWS]
-    products = [record for record in seen if record.get("op") == "gemm"]
+    products = [record for record in seen if record.get("op") == "gemm" and {"m", "n"} <= record.keys()]
     if not tokens and products:
         tokens = [max(record["m"] for record in products)]
     if not tokens:
