@@ -46,7 +46,7 @@ _LAZY = {
 
 __all__ = [
     "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "figure", "limits", "load_hardware",
-    "load_model", "op", "plan", "preempt", "simulate", "study", "sweep",
+    "load_model", "op", "plan", "preempt", "simulate", "study", "sweep", "torch",
 ]  # fmt: skip
 
 
@@ -104,9 +104,13 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module("roofline.torch")
     msg = f"module 'roofline' has no attribute {name!r}"
     raise AttributeError(msg)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, "torch"})

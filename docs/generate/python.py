@@ -37,11 +37,12 @@ _CALLED = ("Compiled",)  # is called, not looked into
 def pages() -> dict[str, str]:
     """Functions, specs, results, errors, and their index."""
     rows = [[f"[`{name}`]({_page_of(name)}.md{_anchor(name)})", first(_doc(getattr(_package(), name)))] for name in exported()]
-    names = ["functions", "specs", "results", "errors"]
+    names = ["functions", "torch", "specs", "results", "errors"]
     index = "\n".join([_HEAD, table(["name", "what it is"], rows), "", toctree(names), ""])
     return {
         "python/index.md": index,
         "python/functions.md": _listed("Functions", [(f"roofline.{name}", found) for name, found in functions().items()]),
+        "python/torch.md": _listed("PyTorch", [(f"roofline.torch.{name}", found) for name, found in torch().items()]),
         "python/specs.md": _listed("Specs", [(f"roofline.{name}", found) for name, found in specs().items()]),
         "python/results.md": _listed("Results", [(f"{cls.__module__}.{cls.__name__}", cls) for cls in results()]),
         "python/errors.md": _listed("Errors", [(f"roofline.errors.{cls.__name__}", cls) for cls in errors()]),
@@ -65,6 +66,12 @@ def functions() -> dict[str, Any]:
 def specs() -> dict[str, type]:
     """Exported classes by name."""
     return {name: found for name in exported() if inspect.isclass(found := getattr(_package(), name))}
+
+
+def torch() -> dict[str, Any]:
+    """Public names of `roofline.torch`, the functions first."""
+    module = importlib.import_module("roofline.torch")
+    return {name: getattr(module, name) for name in sorted(module.__all__, key=str.swapcase)}
 
 
 def errors() -> list[type]:
@@ -111,13 +118,13 @@ def _named(text: str, owner: Any) -> Any:
 
 
 def _page_of(name: str) -> str:
-    if name == "errors":
-        return "errors"
+    if name in ("errors", "torch"):
+        return name
     return "specs" if name in specs() else "functions"
 
 
 def _anchor(name: str) -> str:
-    return "" if name == "errors" else f"#{name.lower()}"
+    return "" if name in ("errors", "torch") else f"#{name.lower()}"
 
 
 def _doc(found: Any) -> str | None:

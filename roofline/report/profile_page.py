@@ -45,7 +45,9 @@ def answer(result: Profile) -> Answer:
 
 
 def _title(result: Profile) -> str:
-    where = result.hardware.title if result.hardware is not None else next(filter(None, result.trace.device_names), "host CPU")
+    on_host = set(result.trace.kernels.activity) <= {ACTIVITIES.index("cpu")}
+    unnamed = "host" if on_host else "unnamed device"
+    where = result.hardware.title if result.hardware is not None else next(filter(None, result.trace.device_names), unnamed)
     model = f"{result.model} on " if result.model else ""
     return f"{model}{where}: {result.trace.source} trace"
 
@@ -373,7 +375,7 @@ def roofline_figure(result: Profile) -> Figure | None:
                 y=tuple((entry.flops or 0.0) / entry.known_s for entry in some),
                 size=tuple(max(entry.time_s / longest, 0.03) for entry in some),
                 labels=tuple(_point(entry) for entry in some),
-                short=tuple(entry.label[:28] if entry.time_s > _SHOWN * longest else "" for entry in some),
+                short=tuple(entry.label[:28] if entry.time_s > _LABELLED * longest else "" for entry in some),
             )
         )
     estimated = [entry for entry in points if entry.estimate_s]
@@ -416,7 +418,7 @@ def roofline_figure(result: Profile) -> Figure | None:
 
 
 _ROLES = {"gemm": "compute", "grouped_gemm": "link", "attention": "memory", "latent_attention": "memory"}
-_SHOWN = 0.15
+_LABELLED = 0.15
 
 
 def _point(entry: OperatorTime) -> str:

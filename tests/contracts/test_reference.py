@@ -49,6 +49,14 @@ def test_exported_names_are_documented(name: str) -> None:
         assert f"{{py:class}} roofline.{name}\n" in text
 
 
+def test_names_of_the_module_for_pytorch_are_documented() -> None:
+    """`roofline.torch`: its functions with their arguments, and its classes."""
+    text = _pages_of(python)["python/torch.md"]
+    assert "{py:function} roofline.torch.count(module: Callable" in text
+    for name in ("profile", "CountResult", "CountedOperator", "TensorSpec"):
+        assert f"{{py:class}} roofline.torch.{name}\n" in text
+
+
 def _public(cls: type) -> list[tuple[str, Any]]:
     """Methods and properties that a user may call."""
     members = [(name, getattr(member, "__func__", member)) for name, member in vars(cls).items() if not name.startswith("_")]
@@ -56,7 +64,9 @@ def _public(cls: type) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "cls", [*python.specs().values(), *python.results(), *python.errors()], ids=lambda cls: cls.__qualname__
+    "cls",
+    [*python.specs().values(), *python.results(), *python.errors(), *filter(inspect.isclass, python.torch().values())],
+    ids=lambda cls: cls.__qualname__,
 )
 def test_public_classes_are_documented(cls: type) -> None:
     """What functions take and give back: the class, its methods and its properties say what they are."""

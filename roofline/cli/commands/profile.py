@@ -64,10 +64,10 @@ def profile(
         result = run(trace, model or named, hardware, progress=report, **options)
     for note in result.notes:
         out.note(f"note: {note}")
-    shown = {"model": model or named, "hardware": hardware, **options}
-    arguments = [str(trace), *([str(shown.pop("model"))] if shown["model"] else [])]
-    shown.pop("model", None)
-    line = invocation("profile", arguments, given(shown))
+    flags = {"model": model or named, "hardware": hardware, **options}
+    arguments = [str(trace), *([str(flags.pop("model"))] if flags["model"] else [])]
+    flags.pop("model", None)
+    line = invocation("profile", arguments, given(flags))
     if out.file is not None and not out.file.suffix:
         _write_records(result, out)
         return

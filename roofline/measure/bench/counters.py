@@ -34,9 +34,11 @@ BYTES = {
     "dram__bytes_write.sum": "counters_dram_write_bytes",
     "lts__t_bytes.sum": "counters_l2_bytes",
 }
-# Operations of the matrix units by the dtype they take; an FMA is two. Which of them there are depends on the chip.
+TENSOR_OPS = "sm__ops_path_tensor_src_"
+"""How counters of the matrix units begin: operations by the dtype they take; an FMA is two."""
+# Which of them there are depends on the chip.
 FLOPS = tuple(
-    f"sm__ops_path_tensor_src_{name}.sum"
+    f"{TENSOR_OPS}{name}.sum"
     for name in (
         *("bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32"),
         *("fp8", "fp8_dst_fp16", "fp8_dst_fp32", "int8"),

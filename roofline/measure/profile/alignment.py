@@ -179,8 +179,8 @@ def _entries(graph: Graph) -> dict[str, Planned]:
     for path in graph:
         base, core, _ = path.partition("/core/")
         if core:
-            alike = tuple(other for other in graph if other.startswith(f"{base}/core/"))
-            together |= dict.fromkeys(alike, alike)
+            cores = tuple(other for other in graph if other.startswith(f"{base}/core/"))
+            together |= dict.fromkeys(cores, cores)
     entries: dict[str, Planned] = {}
     for path, (operator, _) in graph.items():
         paths = together.get(path, (path,))

@@ -17,7 +17,7 @@ class Gaps:
 
     Attributes:
         span_s: from the first start to the last end.
-        busy_s: at least one kernel runs, whatever the stream.
+        running_s: at least one kernel runs, whatever the stream.
         launch_bound_s: idle time before kernels that the host had not launched when the device became free.
         after_sync_s: the part of it in which the host had to wait for the device first (a synchronization that ended in it).
         queued_s: idle time before kernels that were launched already: what the device needs between kernels.
@@ -28,7 +28,7 @@ class Gaps:
     """
 
     span_s: float
-    busy_s: float
+    running_s: float
     launch_bound_s: float
     after_sync_s: float
     queued_s: float
@@ -40,7 +40,7 @@ class Gaps:
     @property
     def idle_s(self) -> float:
         """Nothing runs."""
-        return self.span_s - self.busy_s
+        return self.span_s - self.running_s
 
 
 LISTED = 20
@@ -83,7 +83,7 @@ def find_gaps(trace: Trace, kernels: np.ndarray, collective: np.ndarray) -> Gaps
     longest = sorted(((float(free[at]), float(idle[at]), str(causes[at])) for at in np.flatnonzero(gap)), key=lambda g: -g[1])
     return Gaps(
         span_s=float(covered[-1] - start[0]),
-        busy_s=both,
+        running_s=both,
         launch_bound_s=float(idle[late & ~unknown].sum()),
         after_sync_s=float(idle[late & ~unknown & waits].sum()),
         queued_s=float(idle[~late & ~unknown].sum()),

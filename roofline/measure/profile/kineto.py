@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import json
 import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError
@@ -24,7 +25,7 @@ MAX_BYTES = 64 * 2**30
 Progress = Callable[[int, int | None], None]
 """Called with the number of MB read, and of all."""
 
-_CHUNK, _LONGEST = 2**22, 2**27
+_CHUNK, _PIECE, _LONGEST = 2**22, 2**17, 2**27
 _SPACE = re.compile(r"[\s,]*")
 _DECODE = json.JSONDecoder(strict=False).raw_decode
 _BROKEN_NUMBER = re.compile(r":\s*-?(?:nan|inf)\b")
@@ -55,7 +56,7 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Trace:
     """
     reader = _Reader(path)
     with files.open_input(path, MAX_BYTES, "a profiler trace") as raw:
-        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if files.begins_with(path, b"\x1f\x8b") else raw  # type: ignore[assignment]
+        stream = gzip.GzipFile(fileobj=raw) if files.begins_with(path, b"\x1f\x8b") else raw
         size = path.stat().st_size
         for event in _events(_Text(stream), reader):
             reader.take(event)
@@ -74,7 +75,7 @@ class _EndError(Exception):
 class _Text:
     """The text of a stream, of which a part is in memory: values are decoded one by one."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: io.BufferedReader | gzip.GzipFile) -> None:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         self.text, self.at = "", 0
@@ -83,13 +84,15 @@ class _Text:
 
     def more(self) -> bool:
         """Read on; False at the end, or where a compressed file is damaged."""
+        parts, size = [], 0
         try:
-            block = self._stream.read(_CHUNK)
+            while size < _CHUNK and (part := self._stream.read1(_PIECE)):
+                parts.append(part)
+                size += len(part)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.damage = f"the compressed file is damaged or ends early ({error})"
-            return False
-        self.text, self.at = self.text[self.at :] + self._decoder.decode(block, final=not block), 0
-        return bool(block)
+        self.text, self.at = self.text[self.at :] + self._decoder.decode(b"".join(parts), final=not parts), 0
+        return bool(parts)
 
     def peek(self) -> str:
         """The next character that is neither space nor a comma; "" at the end."""
@@ -177,6 +180,8 @@ def _events(text: _Text, reader: _Reader) -> Iterator[dict[str, Any]]:
             raise InputError(f"{reader.path}: no trace of PyTorch's profiler: not JSON ({error.msg})") from None
         reader.ended = f"what follows event {reader.events:,} is not JSON"
     except _EndError:
+        if not (reader.events or reader.header):
+            raise InputError(f"{reader.path}: no trace of PyTorch's profiler: not JSON with a list `traceEvents`") from None
         reader.ended = text.damage or f"the file ends early, after event {reader.events:,}"
 
 

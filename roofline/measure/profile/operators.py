@@ -310,6 +310,8 @@ class Grouped:
     world: int = 0
     activity: int = 0
     identity: Identity | None = None
+    counted: dict[str, float] = field(default_factory=dict)
+    """Sums of hardware counters, "flops" and "dram_bytes", where all kernels have them."""
 
 
 def group_operators(
@@ -329,6 +331,7 @@ def group_operators(
         instances: the number of the operator's call by kernel, likewise.
     """
     kernels = trace.kernels
+    counters = {name: kernels.counters[name] for name in ("flops", "dram_bytes") if name in kernels.counters}
     groups: dict[tuple[Any, ...], Grouped] = {}
     for at, identity in enumerate(identities):
         operator, name = kernels.operator[at], kernels.name[at]
@@ -356,6 +359,8 @@ def group_operators(
         seconds = kernels.duration_s[at]
         group.names[text] = group.names.get(text, 0.0) + seconds
         group.time_s += seconds
+        for counter, values in counters.items():  # NaN stays NaN: not all were measured
+            group.counted[counter] = group.counted.get(counter, 0.0) + float(values[at])
         if identity is None or not identity.part:
             if not group.counts:  # the main kernel decides what the call is
                 group.identity, group.activity = identity, kernels.activity[at]
@@ -400,6 +405,7 @@ class Describer:
         )
         if work is None or work.why_none:
             result.why_none = "" if work is None else work.why_none
+            self.counted(result, group)
             return result
         result.known_s = group.time_s
         result.flops, result.bytes = work.flops * n, work.bytes * n
@@ -457,6 +463,23 @@ class Describer:
             op = "copy_h2d" if to_device else "copy_d2h"
             return self.costing.of_record({"op": op, "dtype": "bf16", "bytes": int(group.moved)})
         return self.costing.moved(2 * group.moved)
+
+    def counted(self, result: OperatorTime, group: Grouped) -> None:
+        """Set FLOP and bytes as hardware counters measured them, of kernels whose shapes are not known."""
+        moved, flops = group.counted.get("dram_bytes", math.nan), group.counted.get("flops", math.nan)
+        if math.isnan(moved):
+            return
+        result.known_s, result.bytes = group.time_s, moved
+        result.flops = None if math.isnan(flops) else flops
+        hardware = self.costing.hardware
+        if hardware is None:
+            return
+        result.bound_s, result.bound_by = moved / hardware.bandwidth, "memory"
+        result.format = group.identity.dtype if group.identity is not None else ""
+        if result.flops and result.format in hardware.peaks and result.flops / hardware.peaks[result.format] > result.bound_s:
+            result.bound_s, result.bound_by = result.flops / hardware.peaks[result.format], "compute"
+        if group.time_s < result.bound_s:
+            result.why_faster = "counters of several passes of the profiler, at clocks that differ"
 
     def _kind(self, group: Grouped) -> str:
         operator = self.planned[group.step][group.paths[0]][0]

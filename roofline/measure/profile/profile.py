@@ -92,7 +92,7 @@ class Profile:
     Attributes:
         trace: as read.
         hardware: that bounds are of; None if it is not known.
-        steps: that were found.
+        steps: in the order of their start.
         operators: by kind, the longest first.
         details: by operator and shape, the longest first.
         gaps: idle times of the device, over all steps.
@@ -182,7 +182,7 @@ class Profile:
             "details": [{"share": entry.time_s / time if time else 0.0, **entry.to_dict()} for entry in self.details],
             "gaps": {
                 "span_s": gaps.span_s,
-                "busy_s": gaps.busy_s,
+                "running_s": gaps.running_s,
                 "idle_s": gaps.idle_s,
                 "launch_bound_s": gaps.launch_bound_s,
                 "after_sync_s": gaps.after_sync_s,
@@ -407,20 +407,20 @@ class _Analysis:
     def _estimates(self, groups: Sequence[int], graphs: Sequence[Graph]) -> list[tuple[float | None, float | None]]:
         """Bound and estimate of the kernels of each step."""
         assert self.request is not None  # noqa: S101 - narrows the type: the caller looked
-        found: list[tuple[float | None, float | None]] = []
+        totals: list[tuple[float | None, float | None]] = []
         for graph in graphs:
             if not graph:
-                found.append((None, None))
+                totals.append((None, None))
                 continue
             launched = kernels(graph)
             estimator = self.request.estimator
             bound = float(sum(estimator.bound(kernel) * kernel.repeat for kernel in launched))
             estimate = float(estimator.step(launched)[0].seconds) if estimator.applies else None
-            found.append((bound, estimate))
-        return [found[group] for group in groups]
+            totals.append((bound, estimate))
+        return [totals[group] for group in groups]
 
     def _gaps(self) -> Gaps:
-        """Gaps over all steps; over the whole trace where none was found."""
+        """Gaps over all steps; over the whole trace where it has no steps."""
         import numpy as np
 
         collective = np.array(
@@ -433,7 +433,7 @@ class _Analysis:
         parts = [find_gaps(self.trace, kernels_, collective) for kernels_ in chosen]
         longest = sorted((gap for part in parts for gap in part.longest), key=lambda gap: -gap[1])[:20]
         names = (
-            "span_s", "busy_s", "launch_bound_s", "after_sync_s", "queued_s", "unknown_s", "communication_s",
+            "span_s", "running_s", "launch_bound_s", "after_sync_s", "queued_s", "unknown_s", "communication_s",
             "communication_exposed_s",
         )  # fmt: skip
         return Gaps(**{name: sum(getattr(part, name) for part in parts) for name in names}, longest=tuple(longest))

@@ -149,13 +149,13 @@ class Rules:
 
     def operator_rule(self, name: str) -> OperatorRule | None:
         """The rule of a host operator; None where there is none."""
-        found = self._operator(name)
-        return None if found is None else found[1]
+        matched = self._operator(name)
+        return None if matched is None else matched[1]
 
     def _operator(self, name: str) -> tuple[str, OperatorRule] | None:
         if name not in self._operators:
-            found = next((tried for tried in self._operator_rules if tried.match(name)), None)
-            self._operators[name] = None if found is None else (found.family, found.rule)
+            matched = next((tried for tried in self._operator_rules if tried.match(name)), None)
+            self._operators[name] = None if matched is None else (matched.family, matched.rule)
         return self._operators[name]
 
     def record(self, host_operator: HostOperator) -> dict[str, Any] | None:
@@ -181,8 +181,8 @@ class Rules:
     def step(self, annotation_name: str) -> StepMatch | None:
         """What an annotation says of one step; None if it is not one of a step."""
         if annotation_name not in self._steps:
-            found = ((tried.rule, match) for tried in self._step_rules if (match := tried.match(annotation_name)))
-            self._steps[annotation_name] = next((_step(rule, match) for rule, match in found), None)
+            matched = ((tried.rule, match) for tried in self._step_rules if (match := tried.match(annotation_name)))
+            self._steps[annotation_name] = next((_step(rule, match) for rule, match in matched), None)
         return self._steps[annotation_name]
 
 
@@ -249,8 +249,8 @@ def _element_bytes(dtype: str) -> float | None:
     known = _BYTES.get(dtype)
     if known is not None:
         return known
-    found = FORMATS.get(TENSOR_DTYPES.get(dtype, ""))
-    return None if found is None else float(found.bytes)
+    matched = FORMATS.get(TENSOR_DTYPES.get(dtype, ""))
+    return None if matched is None else float(matched.bytes)
 
 
 def _size(operator: HostOperator, which: int) -> float | None:
