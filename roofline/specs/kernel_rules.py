@@ -16,12 +16,13 @@ from roofline.specs.source import Source
 KernelKind = Literal[
     "gemm", "grouped_gemm", "attention", "latent_attention", "norm", "activation", "rope", "kv_write", "embedding", "router",
     "permute", "sampling", "quantize", "scan", "convolution", "elementwise", "reduce", "copy", "fill", "all_reduce",
-    "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", "scheduling",
+    "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", "scheduling", "host",
 ]  # fmt: skip
 """What kernels do.
 
 `router` scores and chooses experts, `permute` sorts tokens by expert and back, `scan` is a recurrence (Mamba, delta rule),
-`scheduling` makes the small index tables of a step (positions, block tables, metadata of attention).
+`scheduling` makes the small index tables of a step (positions, block tables, metadata of attention), `host` is work of the
+framework itself: views, allocations, and operators that only call others.
 """
 KINDS: dict[str, str] = {
     "gemm": "matrix product", "grouped_gemm": "products of experts", "attention": "attention",
@@ -31,6 +32,7 @@ KINDS: dict[str, str] = {
     "scan": "recurrence", "convolution": "convolution", "elementwise": "element-wise", "reduce": "reduction", "copy": "copy",
     "fill": "fill", "all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
     "all_to_all": "all-to-all", "send_recv": "send and receive", "broadcast": "broadcast", "scheduling": "index tables",
+    "host": "framework on the host",
 }  # fmt: skip
 """Kinds in plain English."""
 StepKind = Literal["prefill", "decode", "mixed", "capture", "step"]

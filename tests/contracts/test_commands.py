@@ -27,7 +27,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "sweep": (*PRICED, *PROMPTS, "--isl", "--executor", "--reduce"),
     "report": ("--output", *HARDWARE, *DEPLOYMENT, *PROMPTS, *LENGTHS, "--calculator", "--from"),
     **dict.fromkeys(("limits", "preempt"), (*PRICED, *PROMPTS)),  # lengths are their own: --context, --tokens
-    **dict.fromkeys(("compare", "replay"), PRICED),  # what was run is in the files
+    **dict.fromkeys(("compare", "replay", "profile"), PRICED),  # what was run is in the files
     "op": ("--json", "--output", "-v", "--hardware", "--dtype", "--backend", "--sweep", "--bits-per-weight", *HARDWARE),
     "validate": ("--hardware", "--backend", "--serving", "--max-error", "--json"),
 }

@@ -51,7 +51,7 @@ _PARTS: dict[KernelKind, dict[KernelKind, float]] = {
     "latent_attention": {
         "copy": 0.4, "latent_attention": 3.0, "attention": 3.0, "reduce": 0.3, "elementwise": 0.2, "scheduling": 0.3,
     },
-    "gemm": {"fill": 0.3, "reduce": 0.4, "copy": 0.2, "elementwise": 0.2, "quantize": 0.2},
+    "gemm": {"fill": 0.3, "reduce": 0.4, "copy": 0.2, "elementwise": 0.2, "quantize": 0.2, "activation": 0.2},
     "grouped_gemm": {
         "grouped_gemm": 4.0, "activation": 1.0, "permute": 0.6, "quantize": 0.4, "reduce": 0.4, "fill": 0.3,
         "elementwise": 0.3, "scheduling": 0.4, "copy": 0.3,
@@ -227,10 +227,12 @@ def units_of(
         operator = columns.operator[at]
         record = records[operator] if operator >= 0 else None
         if units and call >= 0 and call == last_call:
+            # of several kernels of one call the longest that is no mere part says what it does
             unit = units[-1]
+            longer = columns.duration_s[at] > max(columns.duration_s[other] for other in unit.kernels)
             unit.kernels.append(at)
-            if unit.part and not part and identity is not None:
-                unit.kind, unit.part, unit.fuses = kind, False, identity.fuses
+            if identity is not None and kind != "host" and not part and (unit.part or longer or unit.kind in ("", "host")):
+                unit.kind, unit.part, unit.fuses, unit.record = kind, False, identity.fuses, record
             continue
         last_call = call
         units.append(Unit([at], kind, identity.fuses if identity is not None else (), part, record))

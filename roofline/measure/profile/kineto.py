@@ -370,7 +370,8 @@ class _Reader:
         import numpy as np
 
         signature, start, duration, thread, _ = (np.frombuffer(column, dtype=column.typecode) for column in self.calls)
-        own = duration.copy()
+        own, root = duration.copy(), np.arange(len(duration))
+        calls = np.zeros(len(duration), dtype=bool)
         # by thread, then start, and the longer first of those that begin together: the one that called comes before
         by_start = np.lexsort((-duration, start, thread))
         stack: list[tuple[float, int, int]] = []
@@ -380,20 +381,23 @@ class _Reader:
                 stack.pop()
             if stack:
                 own[stack[-1][1]] -= duration[at]
+                root[at] = root[stack[-1][1]]
+                calls[stack[-1][1]] = True
             stack.append((begin + float(duration[at]), at, on))
         names: Index[str] = Index()
         numbers = [names(operator.name) for operator in self.operators.values]
+        wrappers = [names(f"{operator.name} (calling others)") for operator in self.operators.values]
         kernels = trace.kernels
         kernels.names = names.values
         for at in range(len(signature)):
             kernels.append(
-                numbers[signature[at]],
+                (wrappers if calls[at] else numbers)[signature[at]],
                 (float(start[at]) - zero) * 1e-6,
                 max(float(own[at]), 0.0) * 1e-6,
                 operator=int(signature[at]),
                 activity=3,
                 stream=int(thread[at]),
-                call=at,
+                call=int(root[at]),
             )
         trace.device_names = []
 
