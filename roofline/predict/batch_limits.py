@@ -201,11 +201,11 @@ def standard_contexts(longest: int) -> list[int]:
     return [*contexts, longest]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Limits:
     """Where batches stop being useful, and where they stop fitting: sequences of the whole deployment by tokens cached.
 
-    Each is a search over many steps, done when it is first asked for. Limits are equal if their numbers are.
+    Each is a search over many steps, done when it is first asked for.
     """
 
     memory: MemoryModel = field(repr=False)
@@ -240,11 +240,3 @@ class Limits:
     def critical_batch(self) -> CriticalBatch:
         """Return the critical batches together."""
         return CriticalBatch(self.critical_batch_linear, self.critical_batch_step, self.critical_batch_why)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Limits):
-            return NotImplemented
-        return (self.critical_batch, self.max_batch_by_context) == (other.critical_batch, other.max_batch_by_context)
-
-    def __hash__(self) -> int:
-        return hash((self.critical_batch, self.max_batch_by_context))
