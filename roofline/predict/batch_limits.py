@@ -205,7 +205,7 @@ def standard_contexts(longest: int) -> list[int]:
 class Limits:
     """Where batches stop being useful, and where they stop fitting: sequences of the whole deployment by tokens cached.
 
-    Each is a search over many steps, done when it is first asked for.
+    Each is a search over many steps, done when it is first read.
     """
 
     memory: MemoryModel = field(repr=False)

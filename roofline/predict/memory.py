@@ -245,7 +245,7 @@ class StageMemory(Setting):
 
     @cached_property
     def _activations(self) -> dict[Step, Expr]:
-        """Bytes by step, as they were asked for."""
+        """Bytes by step, of steps of whole numbers."""
         return {}
 
     def working_set(self, step: Step) -> tuple[Expr, Graph]:
