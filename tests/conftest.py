@@ -20,9 +20,12 @@ _BESIDE = Path(__file__).resolve().parents[1].parent / "shared"
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where workers of one run share what is slow to make (`shared_results.py`); pytest removes it with its folders."""
+    """Where workers of one run share what is slow to make (`shared_results.py`); pytest removes it with its folders.
+
+    A folder that is given is shared by several runs on the same sources.
+    """
     if "PYTEST_XDIST_WORKER" in os.environ:
-        os.environ["ROOFLINE_SHARED_FOLDER"] = str(tmp_path_factory.getbasetemp().parent)
+        os.environ.setdefault("ROOFLINE_SHARED_FOLDER", str(tmp_path_factory.getbasetemp().parent))
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,7 @@ from roofline.errors import InputError
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.predict import assumptions
-from roofline.predict.batch_limits import (
-    critical_batch_linear,
-    critical_batch_step,
-    critical_batch_why,
-    max_batch_by_context,
-    standard_contexts,
-)
+from roofline.predict.batch_limits import Limits
 from roofline.predict.bounds import Times, matrix_dtype, times
 from roofline.predict.drafts import resolve
 from roofline.predict.duration import Duration
@@ -32,7 +26,7 @@ from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import PhaseName, ResolvedRequest
-from roofline.predict.result import Analysis, Encoder, Limits, Memory, OperatorResult, Phase, RequestTimes
+from roofline.predict.result import Analysis, Encoder, Memory, OperatorResult, Phase, RequestTimes
 from roofline.predict.timing import (
     Parts,
     encoder,
@@ -106,7 +100,7 @@ def of_steps(request: ResolvedRequest) -> Analysis:
         memory=memory,
         phases=phases,
         request=None,
-        limits=_limits(request),
+        limits=Limits(request.memory, request.hardware, request.workload.context),
         assumptions=assumptions,
         query=request.query,
         encoder=encoder_of(request, timed=show_times),
@@ -391,16 +385,6 @@ def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[O
             )
         )
     return tuple(results)
-
-
-def _limits(request: ResolvedRequest) -> Limits:
-    memory, hardware, context = request.memory, request.hardware, request.workload.context
-    linear = critical_batch_linear(memory, hardware)
-    step = critical_batch_step(memory, hardware, context)
-    contexts = [*standard_contexts(request.model.max_position_embeddings), context]
-    table = max_batch_by_context(memory, contexts)
-    why = critical_batch_why(memory, hardware, linear, step, context)
-    return Limits(linear, step, why, tuple(table))
 
 
 def facts(request: ResolvedRequest) -> dict[str, dict[str, Any]]:

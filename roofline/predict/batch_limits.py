@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import pairwise
 
 from roofline.graph.build import build
@@ -11,6 +12,7 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.memory import MemoryModel
+from roofline.predict.result import CriticalBatch
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import decode
 
@@ -197,3 +199,44 @@ def standard_contexts(longest: int) -> list[int]:
         contexts.append(context)
         context *= 2
     return [*contexts, longest]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where batches stop being useful, and where they stop fitting: sequences of the whole deployment by tokens cached.
+
+    Each is a search over many steps, done when it is first read.
+    """
+
+    memory: MemoryModel = field(repr=False)
+    hardware: Hardware = field(repr=False)
+    context: int
+    """Tokens cached per sequence before the decode step."""
+
+    @cached_property
+    def critical_batch_linear(self) -> float | None:
+        """Return the batch from which the linear operators of a decode step are bound by compute; None: there is none."""
+        return critical_batch_linear(self.memory, self.hardware)
+
+    @cached_property
+    def critical_batch_step(self) -> int | None:
+        """Return the smallest batch whose decode step is bound by compute for most of its time; None: there is none."""
+        return critical_batch_step(self.memory, self.hardware, self.context)
+
+    @cached_property
+    def critical_batch_why(self) -> str:
+        """Return why there is no critical batch, or that it does not fit in memory; "" where neither is so."""
+        return critical_batch_why(
+            self.memory, self.hardware, self.critical_batch_linear, self.critical_batch_step, self.context
+        )
+
+    @cached_property
+    def max_batch_by_context(self) -> tuple[tuple[int, int], ...]:
+        """Return the largest batch that fits at the request's context and at usual ones, by rising context."""
+        contexts = [*standard_contexts(self.memory.model.max_position_embeddings), self.context]
+        return tuple(max_batch_by_context(self.memory, contexts))
+
+    @property
+    def critical_batch(self) -> CriticalBatch:
+        """Return the critical batches together."""
+        return CriticalBatch(self.critical_batch_linear, self.critical_batch_step, self.critical_batch_why)

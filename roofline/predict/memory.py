@@ -230,11 +230,23 @@ class StageMemory(Setting):
         Args:
             step: segments with counts of the whole deployment; numbers or arrays.
         """
+        # Searches and what is told of their results ask for the same few steps. A float may equal a whole number, but gives
+        # another type; arrays have no hash.
+        plain = all(type(number) is int for segment in step for number in (segment.count, segment.new, segment.cached))
+        if plain and step in self._activations:
+            return self._activations[step]
         stream, graph = self.working_set(step)
         peak: Expr = 0
         for operator, _ in graph.values():
             peak = maximum(peak, operator.activation_bytes)
+        if plain:
+            self._activations[step] = stream + peak
         return stream + peak
+
+    @cached_property
+    def _activations(self) -> dict[Step, Expr]:
+        """Bytes by step, of steps of whole numbers."""
+        return {}
 
     def working_set(self, step: Step) -> tuple[Expr, Graph]:
         """Return the bytes of the residual stream in the last chunk of a step, and the operators of that chunk."""

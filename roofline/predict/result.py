@@ -19,6 +19,8 @@ from roofline.specs.source import Assumption
 if TYPE_CHECKING:
     import pandas as pd
 
+    from roofline.predict.batch_limits import Limits
+
 
 @dataclass(frozen=True, slots=True)
 class Flops:
@@ -315,21 +317,6 @@ class CriticalBatch:
     linear: float | None
     step: int | None
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Where batches stop being useful, and where they stop fitting: sequences of the whole deployment by tokens cached."""
-
-    critical_batch_linear: float | None
-    critical_batch_step: int | None
-    critical_batch_why: str
-    max_batch_by_context: tuple[tuple[int, int], ...]
-
-    @property
-    def critical_batch(self) -> CriticalBatch:
-        """Return the critical batches together."""
-        return CriticalBatch(self.critical_batch_linear, self.critical_batch_step, self.critical_batch_why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ def test_what_is_recommended_fits_as_analyze_says(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_tighter_objective_is_never_cheaper(model: str) -> None:
+    """TTFT, TPOT and the percentile tightened in turn; from no TPOT on with one of the models, which are searched alike."""
     usual = MODELS[model][1]
     ways = [
         [
@@ -99,7 +100,7 @@ def test_a_tighter_objective_is_never_cheaper(model: str) -> None:
         ],
         [(usual, None, 0.5), (usual, 0.1, 0.5), (usual, 0.1, 0.9), (usual, 0.04, 0.9)],
     ]
-    for way in ways:
+    for way in ways if model == "llama-3.1-8b" else ways[:1]:
         costs, devices = [], []
         for ttft, tpot, percentile in way:
             plan = planned(model, 50, ttft, tpot, percentile)

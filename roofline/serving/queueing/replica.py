@@ -173,7 +173,9 @@ class BatchServer:
 
     def mean(self, by_class: Iterable[Array]) -> Any:
         """Mean over all requests, weighted by class, of one array per class, each (rates, K): shape (rates,)."""
-        return sum(demand.share * each.mean(axis=1) for demand, each in zip(self.demands, by_class, strict=True))
+        # sum / K is what `each.mean(axis=1)` gives too, which takes several times as long for few columns
+        means = (each.sum(axis=1) / each.shape[1] for each in by_class)
+        return sum(demand.share * mean for demand, mean in zip(self.demands, means, strict=True))
 
     def excess(self, mean: Array, *, in_turn: bool) -> Array:
         """Prompts that the fullest of the ranks, which are not in step, has more in a step than the mean rank.

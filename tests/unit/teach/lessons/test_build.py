@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from executed_lessons import NAMES, done
+from executed_lessons import FOLDER, NAMES, done
 from figure_samples import SAMPLES
 
 from roofline.errors import InputError
 from roofline.report.figure_files import plain_svg
 from roofline.report.svg import svg
-from roofline.teach.lessons.build import SETUP, build, notebook, page, write_png
+from roofline.teach.lessons.build import SETUP, WHEEL, build, notebook, page, write_png
 from roofline.teach.lessons.execute import cells, execute
+from roofline.teach.lessons.figures import Plot
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +103,28 @@ def test_an_error_says_where_its_cell_is(folder):
     assert raised.value.__notes__ == [f"in the cell of 01_small.py that begins in line {line}"]
 
 
+def test_the_course_is_built(tmp_path, monkeypatch, capsys):
+    """By its script, all of it, from lessons that were executed for other tests too."""
+    spec = importlib.util.spec_from_file_location("build_course", FOLDER / "build.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr("roofline.teach.lessons.build.execute", lambda path: done(path.stem))
+    monkeypatch.setattr(sys, "argv", ["build.py", str(tmp_path)])
+    script.main()
+    shown = capsys.readouterr().out
+    written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    pages = {f"{name}.html" for name in NAMES} | {"index.html"} | {f"notebooks/{name}.ipynb" for name in NAMES}
+    assert pages <= written
+    assert f"notebooks/{WHEEL}" in written, shown
+    assert [f"executing {name}" for name in NAMES] == [line for line in shown.splitlines() if line.startswith("executing")]
+    figures = [item for name in NAMES for item in done(name).items() if isinstance(item, Plot)]
+    assert sum(name.endswith(".svg") for name in written) == 2 * len(figures), "light and dark"
+    assert sum(name.endswith(".png") for name in written) == (0 if "no PNG" in shown else 2 * len(figures))
+    for before, name in pairwise(NAMES):
+        assert f'href="{name}.html"' in (tmp_path / f"{before}.html").read_text(encoding="utf-8")
+        assert f'href="{before}.html"' in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+
+
 def test_an_empty_folder_is_told(tmp_path):
     with pytest.raises(InputError, match="has no lesson"):
         build(tmp_path, tmp_path / "to")
@@ -124,13 +150,23 @@ def test_a_notebook_is_valid_and_has_its_outputs(name):
     assert sum("text/markdown" in output.get("data", {}) for output in shown) > 10
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_runs(name, tmp_path, monkeypatch):
-    """In a kernel of its own, as a student runs it."""
+def test_a_notebook_computes_what_its_lesson_does(name):
+    """Its cells are the lesson's, and the kernel runs them as they stand: no line is a command of IPython's."""
+    inputs = pytest.importorskip("IPython.core.inputtransformer2", reason="IPython is not installed")
+    made = [cell for cell in json.loads(notebook(done(name)))["cells"] if cell["cell_type"] == "code"]
+    code = ["".join(cell["source"]) for cell in made[1:]]
+    assert code == [executed.cell.text for executed in done(name).cells if executed.cell.kind == "code"]
+    for text in code:
+        assert inputs.TransformerManager().transform_cell(text) == f"{text}\n"
+
+
+def test_a_notebook_runs(tmp_path, monkeypatch):
+    """In a kernel of its own, as a student runs it: one of the lessons that have items of all kinds."""
     nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    name = NAMES[0]
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[4]))
     for variable in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(variable, str(tmp_path))  # where kernels write: this user may have no home
