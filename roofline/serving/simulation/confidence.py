@@ -186,7 +186,6 @@ def ratio_error(sums: Any, weights: Any, *, repeated: bool = False, skewed: bool
         skewed: whether the interval allows for the skewness of the batches.
     """
     import numpy as np
-    from scipy.special import stdtrit
 
     sums, weights = np.asarray(sums, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     ratio = sums.sum() / weights.sum()
@@ -208,7 +207,7 @@ def ratio_error(sums: Any, weights: Any, *, repeated: bool = False, skewed: bool
     if not repeated:
         left = min(max(_lag(residuals) + 1 / num, 0.0), _MOST_CORRELATED)  # 1/num: the bias of the estimate
         deviation *= math.sqrt((1 + left) / (1 - left))
-    quantile = float(stdtrit(num - 1, (1 + CONFIDENCE) / 2))
+    quantile = student_quantile(num - 1)
     below = above = quantile
     if skewed and num > 2:
         skewness = float((residuals**3).sum()) * num / ((num - 1) * (num - 2)) / variance**1.5
@@ -216,6 +215,39 @@ def ratio_error(sums: Any, weights: Any, *, repeated: bool = False, skewed: bool
         # with a long upper tail the mean may be further above that of the batches than below
         below, above = _willink(quantile, beta), -_willink(-quantile, beta)
     return Error(deviation, below * deviation, above * deviation)
+
+
+def student_quantile(freedom: int) -> float:
+    """Return the value that Student's t with `freedom` degrees of freedom is within, either way, with probability `CONFIDENCE`.
+
+    NB: `scipy.special.stdtrit` is the same to 13 digits, but importing it takes longer than simulating thousands of requests.
+
+    Source: Abramowitz, Stegun 1972, Handbook of Mathematical Functions, 26.7.3 and 26.7.4; Newton's method.
+
+    >>> round(student_quantile(1), 3), round(student_quantile(10), 3)
+    (12.706, 2.228)
+    """
+    log_scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+    value, change = 2.0, 1.0
+    while abs(change) > 1e-12 * value:
+        density = math.exp(log_scale - (freedom + 1) / 2 * math.log1p(value * value / freedom))
+        change = (CONFIDENCE - _within(value, freedom)) / (2 * density)
+        value += change
+    return value
+
+
+def _within(value: float, freedom: int) -> float:
+    """The probability that Student's t is between minus a value and that value."""
+    angle = math.atan(value / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = freedom % 2
+    term = total = cosine if odd else 1.0
+    for power in range(3 if odd else 2, freedom, 2):
+        term *= cosine * cosine * (power - 1) / power
+        total += term
+    if not odd:
+        return sine * total
+    return 2 / math.pi * (angle + (sine * total if freedom > 1 else 0.0))
 
 
 def _willink(value: float, beta: float) -> float:

@@ -241,7 +241,8 @@ class KVCacheManager:
 
     def blocks_held(self, request: Request, num_steps: int, *, allocated: bool) -> int:
         """Return the number of blocks of a request that decodes; same arguments."""
-        return self.blocks_of(request.cache_offset + num_steps + (1 if allocated else 0))
+        num_tokens = request.cache_offset + num_steps + allocated
+        return -(-num_tokens // self.block_size) + self.num_fixed_blocks  # `blocks_of`
 
     def blocks_needed(self, step: int, num_steps: int, num_sequences: int) -> int:
         """Return the number of blocks that `num_steps` decode steps of `num_sequences` take, from decode step `step` on.
@@ -253,12 +254,15 @@ class KVCacheManager:
         """
         if self.preallocates:
             return 0
-        growth, size = self.growth, self.block_size
-        assert isinstance(growth, list)  # noqa: S101 - narrows the type
+        growth: list[int] = self.growth  # type: ignore[assignment]  # `SpeculativeKVCache` has a method of its own
+        size = self.block_size
+        begin = step % size
+        end = begin + num_steps
+        if end <= size:
+            return sum(growth[begin:end])
         rounds, rest = divmod(num_steps, size)
         needed = rounds * num_sequences
         if rest:
-            begin = step % size
             end = begin + rest
             needed += sum(growth[begin:end])
             if end > size:

@@ -8,7 +8,7 @@ grids: work is affine in tokens and contexts, but for the experts that a step re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -211,7 +211,7 @@ class Metrics:
         """Add the rows of a log to the sums, and empty it; those of a pool to its own sums too."""
         import numpy as np
 
-        def table(row: list[float], width: int) -> Array:
+        def table(row: Sequence[float], width: int) -> Array:
             return np.array(row, dtype=np.float64).reshape(-1, width)
 
         runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
@@ -272,6 +272,7 @@ class Metrics:
         self.longest_wait = _longest(ended, ttft, self.longest_wait)
         if (passed := ended["passed"] >= STARVED_BY).any():
             self.longest_passed = _longest({name: of[passed] for name, of in ended.items()}, ttft[passed], self.longest_passed)
+        several_classes = bool((ended["class"] != ended["class"][0]).any())
         self.groups["ttft"].add(ended["index"], ttft)
         self.groups["e2e"].add(ended["index"], e2e)
         for batch, rows in self.batches.of_requests(ended["index"]):
@@ -286,7 +287,7 @@ class Metrics:
             batch.cached_tokens += float(ended["cached"][rows].sum())
             batch.preempted += int((ended["preemptions"][rows] > 0).sum())
             which = ended["class"][rows]
-            for index in np.unique(which).astype(np.int64).tolist():
+            for index in np.unique(which).astype(np.int64).tolist() if several_classes else [int(which[0])]:
                 of = rows[which == index]
                 sums = (one[of].sum() for one in (good, within["ttft"], within["tpot"], ttft, e2e, output))
                 batch.add_class(index, [float(len(of)), *map(float, sums), 0.0, 0.0])

@@ -9,6 +9,7 @@ blocks are counted anew: the same events.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from roofline.serving.simulation.admission import AdmissionControl
@@ -19,7 +20,7 @@ from roofline.serving.simulation.lora import AdapterSlots
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy, Watch
-from roofline.serving.simulation.step_log import StepLog
+from roofline.serving.simulation.step_log import StepLog, pack_chunk, pack_run
 from roofline.serving.simulation.step_time import Cell, StepTime
 
 INF = math.inf
@@ -43,9 +44,9 @@ class Replica:
     """
 
     __slots__ = (
-        "_append_run", "_async", "_cells", "_first_s", "_num_arrived", "_slope_s", "_start", "_sum_arrived", "accepting",
-        "batch", "ends", "idle", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time", "stepwise",
-        "uncuttable",
+        "_append_chunk", "_append_run", "_async", "_cells", "_first_s", "_num_arrived", "_slope_s", "_start", "_sum_arrived",
+        "accepting", "batch", "ends", "idle", "index", "kv_cache", "log", "now", "num_steps", "scheduler", "step_time",
+        "stepwise", "uncuttable",
     )  # fmt: skip
 
     def __init__(
@@ -77,8 +78,9 @@ class Replica:
         """Of the decode steps that are planned: when the first begins, its seconds, and what each takes more than the last."""
         self._num_arrived, self._sum_arrived = 0, 0.0
         """Requests that arrived since the last step ended, less those that were shed, and the sum of their times."""
-        self._append_run = self.log.runs.extend
-        self._cells: dict[int, Sequence[Cell]] = {}
+        self._append_run, self._append_chunk = self.log.runs.frombytes, self.log.chunks.frombytes
+        self._cells: dict[int, tuple[list[float], Sequence[Cell]]] = {}
+        """Pieces by number of sequences, and where each of them ends."""
 
     @property
     def num_unfinished(self) -> int:
@@ -282,20 +284,23 @@ class Replica:
         batch, scheduler, cache = self.batch, self.scheduler, self.kv_cache
         num_sequences, num_cached_tokens = batch.num_sequences, batch.num_cached_tokens
         self._start = start = self.now + scheduler.copy_s
-        more_s = 0.0 if scheduler.adapters is None else scheduler.adapter_seconds(scheduler.adapters)
         if self.stepwise:
             self.num_steps, self._slope_s = 1, 0.0
-            self._first_s = self.step_time.mixed(num_sequences, num_cached_tokens, ()) + more_s
+            self._first_s = self.step_time.mixed(num_sequences, num_cached_tokens, ())
+            if scheduler.adapters is not None:
+                self._first_s += scheduler.adapter_seconds(scheduler.adapters)
             self.ends = start + self._first_s
             return
-        cells = self._cells.get(num_sequences)
-        if cells is None:
-            cells = self._cells[num_sequences] = self.step_time.cells(num_sequences)
-        for below, base, slope in cells:  # noqa: B007 - the last that is looked at
-            if num_cached_tokens < below:
-                break
+        if num_sequences not in self._cells:
+            cells = self.step_time.cells(num_sequences)
+            self._cells[num_sequences] = [below for below, _, _ in cells], cells
+        bounds, cells = self._cells[num_sequences]
+        below, base, slope = cells[bisect_right(bounds, num_cached_tokens)]
         tokens = batch.tokens_per_step
-        self._first_s, self._slope_s = first_s, slope_s = base + slope * num_cached_tokens + more_s, slope * tokens
+        first_s, slope_s = base + slope * num_cached_tokens, slope * tokens
+        if scheduler.adapters is not None:
+            first_s += scheduler.adapter_seconds(scheduler.adapters)
+        self._first_s, self._slope_s = first_s, slope_s
         if scheduler.may_change:
             self.num_steps, self.ends = 1, start + first_s
             return
@@ -372,7 +377,7 @@ class Replica:
         num_sequences = batch.num_sequences
         grown = cache.blocks_needed(batch.num_steps + 1, num_steps - 1, num_sequences) if num_steps > 1 else 0
         num_waiting = self._mean_waiting() if self._sum_arrived else len(scheduler.waiting) + len(scheduler.swapped)
-        self._append_run((
+        self._append_run(pack_run(
             self.now, ends, scheduler.copy_s, num_steps, num_sequences, batch.num_cached_tokens, 0, 0, len(scheduler.running),
             num_waiting, cache.num_gpu_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
             batch.num_stalled, grown, batch.tokens_per_step,
@@ -391,12 +396,12 @@ class Replica:
         """A time in which nothing ran but loads."""
         scheduler, cache = self.scheduler, self.kv_cache
         self.idle = False
-        self._append_run((
+        self._append_run(pack_run(
             self.now, self.ends, 0.0, 0, 0, 0, 0, 0, len(scheduler.running), self._mean_waiting(),
             cache.num_gpu_blocks - cache.num_free_blocks, 0.0, 0.0, 0, 0, 0,
         ))  # fmt: skip
 
-    def _complete_mixed(self) -> None:
+    def _complete_mixed(self) -> None:  # noqa: C901 - as `begin`
         """A step with parts of prompts."""
         scheduler, batch, cache, now, ends = self.scheduler, self.batch, self.kv_cache, self.now, self.ends
         prefills = scheduler.prefills
@@ -409,7 +414,7 @@ class Replica:
         recomputes = False
         for request, num_new_tokens in prefills:
             num_prompt_tokens += num_new_tokens
-            self.log.chunks.extend((num_new_tokens, request.num_computed_tokens))
+            self._append_chunk(pack_chunk(num_new_tokens, request.num_computed_tokens))
             if request.num_computed_tokens < request.num_dropped_tokens:
                 recomputes = True
             request.num_computed_tokens += num_new_tokens
@@ -418,7 +423,7 @@ class Replica:
             if request.num_computed_tokens == request.num_tokens:
                 computed.append(request)
         seconds = ends - now - scheduler.copy_s
-        self._append_run((
+        self._append_run(pack_run(
             now, ends, scheduler.copy_s, 1, num_sequences, num_cached_tokens, num_prompt_tokens, len(computed),
             len(scheduler.running), self._mean_waiting(), cache.num_gpu_blocks - cache.num_free_blocks, seconds, 0.0,
             batch.num_stalled, 0, batch.tokens_per_step if num_sequences else 0,
@@ -426,21 +431,16 @@ class Replica:
         if recomputes:
             self._log_recomputed(num_sequences, num_cached_tokens, seconds)
         scheduler.prefills = []
-        self._advance_decodes(num_sequences)
-        for request in computed:
-            scheduler.prompt_computed(request, ends)
-
-    def _advance_decodes(self, num_sequences: int) -> None:
-        """A step with prompts, in which some sequences decode, or none."""
-        batch = self.batch
         if num_sequences:
             if batch.num_stalled:
-                self._end_stalls(self.ends)
+                self._end_stalls(ends)
             batch.num_steps += 1
             batch.num_cached_tokens += batch.tokens_per_step
-            batch.last_token_time = self.ends
+            batch.last_token_time = ends
         elif batch.num_sequences > batch.num_stalled:
-            batch.stall(self.now)
+            batch.stall(now)
+        for request in computed:
+            scheduler.prompt_computed(request, ends)
 
     def _mean_waiting(self) -> float:
         """Requests that waited in what is planned, mean over its time: those that arrived meanwhile did so from then on."""
@@ -451,7 +451,10 @@ class Replica:
             return waiting
         took, since = self.ends - self.now, arrived * self.ends - self._sum_arrived
         self._num_arrived, self._sum_arrived = 0, 0.0
-        return max(waiting - arrived + since / took, 0.0) if took > 0 else waiting
+        if took <= 0:
+            return waiting
+        mean = waiting - arrived + since / took
+        return mean if mean > 0 else 0.0
 
     def _log_recomputed(self, num_sequences: int, num_cached_tokens: float, seconds: float) -> None:
         """Log which tokens of the step had been computed before, and what it takes longer than without them."""

@@ -15,7 +15,15 @@ from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.registry import Displayed
 from roofline.serving.simulation.batches import OF_CLASS, TIMES, merged
-from roofline.serving.simulation.confidence import CONFIDENCE, QUANTILES, Confidence, Interval, WarmUp, confidence
+from roofline.serving.simulation.confidence import (
+    CONFIDENCE,
+    QUANTILES,
+    Confidence,
+    Interval,
+    WarmUp,
+    confidence,
+    student_quantile,
+)
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.metrics import COSTS
 from roofline.serving.simulation.run import Run
@@ -630,10 +638,8 @@ def intervals(runs: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
 
     Source: Law 2015, Simulation Modeling and Analysis, 5th edition, section 9.4.1.
     """
-    from scipy.special import stdtrit
-
     num_runs = len(runs)
-    factor = float(stdtrit(num_runs - 1, (1 + CONFIDENCE) / 2)) / math.sqrt(num_runs)
+    factor = student_quantile(num_runs - 1) / math.sqrt(num_runs)
     figures: dict[str, Any] = {}
     for name in runs[0]:
         values = [value for one in runs if (value := one[name]) is not None]

@@ -351,14 +351,18 @@ class Scheduler:
         begun = bool(self.prefills)
         policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
         receive = self.receive
-        slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
+        slots = self.max_num_seqs - self.num_leaving
+        if self.max_admissions < slots:
+            slots = min(slots, len(running) + self.max_admissions)
         if self.adapters is not None:
             self._pass_over(self.adapters)
         while waiting and len(running) < slots:
             request = waiting.first()
             if request.queued_time > self.known_until:
                 return
-            free = cache.num_free_blocks - (cache.watermark_blocks if running else 0) + cache.find_cached(request)
+            free = cache.num_free_blocks - (cache.watermark_blocks if running else 0)
+            if cache.prefixes is not None:
+                free += cache.find_cached(request)
             if receive is not None and request.transfer is not None and not request.transfer.is_reserved:
                 slotless = self.num_receiving + len(self.received) if policy.slot_while_receiving else 0
                 if len(running) + slotless >= slots or not self._reserve(request, request.transfer, free):
@@ -368,12 +372,15 @@ class Scheduler:
                 continue
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
                 return
-            num_new_tokens = self._first_chunk(request, token_budget, begun=begun)
-            if num_new_tokens is None and more:
-                more, token_budget = more - 1, share
-                num_new_tokens = self._first_chunk(request, token_budget, begun=False)
-            if num_new_tokens is None:
-                return
+            num_new_tokens = request.num_tokens - request.num_computed_tokens
+            if num_new_tokens > token_budget or policy.static_batching:
+                chunk = self._first_chunk(request, token_budget, begun=begun)
+                if chunk is None and more:
+                    more, token_budget = more - 1, share
+                    chunk = self._first_chunk(request, token_budget, begun=False)
+                if chunk is None:
+                    return
+                num_new_tokens = chunk
             plan = None if self.tiers is None else self._plan_load(request)
             num_loaded = 0 if plan is None else plan.until * cache.block_size - request.num_computed_tokens
             num_blocks = policy.blocks_to_admit(self, request, num_loaded or num_new_tokens)
@@ -624,16 +631,18 @@ class Scheduler:
             if self.watch:
                 self.watch(("handoff", time, request.index))
             return
-        cache = self.kv_cache
+        cache, policy = self.kv_cache, self.policy
         if self.tiers is not None:
             self.tiers.store(request, request.max_cached_tokens, time)
-        if self.policy.async_scheduling:
+        if policy.async_scheduling:
             cache.free_later(request, num_blocks, request.max_cached_tokens)
             self.num_leaving += 1
-        elif self.policy.static_batching:
+        elif policy.static_batching:
             cache.retain(request, num_blocks, request.max_cached_tokens)
             if not self.running:
                 cache.free_retained()
+        elif cache.prefixes is None:
+            cache.num_free_blocks += num_blocks
         else:
             cache.free(request, num_blocks, request.max_cached_tokens, ended=True)
         if self.watch:

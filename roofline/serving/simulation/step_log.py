@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
+from struct import Struct
 
 from roofline.serving.simulation.request import Request
 
@@ -30,6 +32,8 @@ LOAD = ("index", "tier", "tokens")
 """Columns of what a request loads when it is first admitted: its number, the place of the tier, prompt tokens."""
 SHED = ("index", "arrived", "class", "shed")
 """Columns of a request that was shed; `shed`: when."""
+pack_run, pack_chunk, pack_end = (Struct(f"{len(columns)}d").pack for columns in (RUN, CHUNK, END))
+"""Return the bytes of a row, for `frombytes`. NB: there are so many that lists of objects would not fit caches."""
 
 
 class StepLog:
@@ -51,12 +55,10 @@ class StepLog:
         self.num_ended = self.num_failed = self.num_preemptions = self.num_shed = 0
         self.num_rounds = self.num_accepted_tokens = 0
         """With speculative decoding: rounds of the sequences that no longer decode, and drafted tokens accepted in them."""
-        self.runs: list[float] = []
-        self.chunks: list[float] = []
+        self.runs, self.chunks, self.ends = array("d"), array("d"), array("d")
         self.gaps: list[float] = []
         self.gap_ends: list[float] = []
         """Of each row of `gaps`: when it ends."""
-        self.ends: list[float] = []
         self.failed: list[float] = []
         """Of each request that failed with its replica for good: its number, and its class."""
         self.sheds: list[float] = []
@@ -73,15 +75,14 @@ class StepLog:
             self.runs, self.chunks, self.gaps, self.gap_ends, self.ends, self.failed, self.sheds, self.swapped, self.dropped,
             self.recomputed, self.loads,
         ):  # fmt: skip
-            row.clear()
+            del row[:]
 
     def end(self, request: Request, time: float, replica: int) -> None:
         """Log a request that ends at `time`, in seconds, on the replica with a number."""
         self.num_ended += 1
-        self.ends.extend((
+        self.ends.frombytes(pack_end(
             request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens, request.first_token_time, time,
-            request.num_preemptions, request.class_index, replica, request.num_hit_tokens,
-            request.num_passed,
+            request.num_preemptions, request.class_index, replica, request.num_hit_tokens, request.num_passed,
         ))  # fmt: skip
         if self.on_end is not None:
             self.on_end(request, time)

@@ -147,6 +147,8 @@ class StepTables:
     """As `StepCosts` has it."""
     _microbatch: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
     _round: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
+    _bounds: dict[int, list[float]] = field(default_factory=dict, repr=False)
+    """Where each piece of a round ends."""
     _rows: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
     """Seconds at the contexts of the grid of one microbatch, and of a round, before they are asked for as cells."""
 
@@ -186,7 +188,8 @@ class StepTables:
                 self._tabulate((num_sequences - 1) // _BLOCK)
             one, whole = self._rows.pop(num_sequences)
             contexts = [context * num_sequences for context in self._contexts]
-            self._round[num_sequences] = cells(contexts, whole.tolist())
+            self._round[num_sequences] = pieces = cells(contexts, whole.tolist())
+            self._bounds[num_sequences] = [below for below, _, _ in pieces]
             if self.num_microbatches > 1:
                 self._microbatch[num_sequences] = cells(contexts, one.tolist())
         return self._round[num_sequences]
@@ -204,10 +207,9 @@ class StepTables:
         seconds = exact[after] if after < len(exact) else self._rest(after)
         num_segments = num_sequences + len(chunks)
         if num_sequences:
-            for below, base, slope in self._round.get(num_sequences) or self.cells(num_sequences):
-                if num_cached_tokens < below:
-                    seconds += base + slope * num_cached_tokens
-                    break
+            pieces = self._round.get(num_sequences) or self.cells(num_sequences)
+            _, base, slope = pieces[bisect_right(self._bounds[num_sequences], num_cached_tokens)]
+            seconds += base + slope * num_cached_tokens
             seconds += head[num_segments] - head[num_sequences] - exact[num_sequences]
         else:
             seconds += head[num_segments] + self._engine

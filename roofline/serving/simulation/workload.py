@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, repeat
+from itertools import islice, repeat, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -134,12 +134,9 @@ class Workload:
         return list(islice(heapq.merge(*(one.starts() for one in self.clients)), self.num_senders))
 
     def open_requests(self, seed: Sequence[int]) -> Iterator[Request]:
-        """Yield the requests of an open loop in the order of their arrival, up to `requests` and `until`."""
-        requests = self._traced(self.trace) if self.trace is not None else self._drawn(seed)
-        for request in islice(requests, self.requests):
-            if request.arrival_time > self.until:
-                return
-            yield request
+        """Return the requests of an open loop in the order of their arrival, up to `requests` and `until`."""
+        requests = islice(self._traced(self.trace) if self.trace is not None else self._drawn(seed), self.requests)
+        return requests if self.until == math.inf else takewhile(lambda one: one.arrival_time <= self.until, requests)
 
     def dependent_requests(self, seed: Sequence[int]) -> RequestSource:
         """Return the requests of clients, or of conversations (`dependent`)."""
@@ -220,13 +217,12 @@ class Workload:
         rngs = [np.random.default_rng([*seed, index, 1]) for index in range(len(self.classes))]
         merged = streams[0] if len(streams) == 1 else heapq.merge(*streams)
         for index, (time, class_index, prompt, output) in enumerate(merged):
-            content = None
-            if (conversation := self.classes[class_index].conversation) is not None:
+            one, content = self.classes[class_index], None
+            if (conversation := one.conversation) is not None:
                 which = conversation.draw_system_prompt(rngs[class_index])
                 content = ((shared_text(class_index, which), conversation.system_prompt), (index, ENDLESS))
                 prompt += conversation.system_prompt  # noqa: PLW2901 - the system prompt is before it
-            cached = self.cached_tokens(prompt, class_index)
-            yield Request(index, time, prompt, output, class_index, num_prefix_tokens=cached, content=content)
+            yield Request(index, time, prompt, output, class_index, -1, one.cached_tokens(prompt), content)
 
 
 def _has_turns(one: RequestClass) -> bool:
