@@ -115,7 +115,7 @@ REQUESTS = 8000
 def mooncake(path: Path) -> tuple[float, float]:
     """Write a trace of conversations in Mooncake's format; returns the mean prompt, and the share of blocks that came before.
 
-    Inputs, of the paper: prompts of 7,590 and outputs of 182 tokens on average, 23,608 requests an hour, half of the blocks
+    Inputs, of the paper: prompts of 7,590 and outputs of 182 tokens on average, 23,608 requests per hour, half of the blocks
     seen before. Inputs that it does not give: 4 blocks begin every prompt (the paper has such blocks, and not their number), a
     conversation has 1.75 turns on average, and 5 minutes between them, both without memory.
     """
