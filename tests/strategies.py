@@ -127,6 +127,7 @@ _SCAN: dict[str, Range] = {
 }  # fmt: skip
 _WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
 _STRIDE = {"stride": (1, 4)}
+_ROUTED = _STRIDE | {"routing": (None, ExpertRouting(top_k=8, n_group=8, topk_group=4))}
 _RANKS: dict[str, Range] = {"query_ranks": (1, 8), "key_ranks": (1, 8)}
 
 KINDS = {
@@ -136,9 +137,9 @@ KINDS = {
         Kind(AltUpCorrect, {"streams": (2, 8)}),
         Kind(AltUpPredict, {"streams": (2, 8)}),
         Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
-        Kind(AllGather, _WORLD, _STRIDE),
+        Kind(AllGather, _WORLD, _ROUTED),
         Kind(AllReduce, _WORLD, _STRIDE),
-        Kind(AllToAll, _WORLD, _STRIDE | {"routing": (None, ExpertRouting(top_k=8, n_group=8, topk_group=4))}),
+        Kind(AllToAll, _WORLD, _ROUTED),
         Kind(
             Attention,
             _ATTENTION | _RANKS | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000), "sink_tokens": (1, 64)},
@@ -187,7 +188,7 @@ KINDS = {
         ),
         Kind(LinearAttention, _SCAN | {"n_groups": (1, 64)}, at_most={"n_groups": "n_heads"}),
         Kind(Norm, numbers={"adds": (0, 1, 2)}),
-        Kind(ReduceScatter, _WORLD, _STRIDE),
+        Kind(ReduceScatter, _WORLD, _ROUTED),
         Kind(Rescale, {"parts": (1, 16)}),
         Kind(Rope),
         Kind(Sampling),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from roofline.blocks.base import Block, BlockContext
 from roofline.blocks.model import LayerType, Model
@@ -14,7 +15,7 @@ from roofline.numeric import Expr, ceil_div, minimum, ratio
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
 from roofline.operators.base import Operator
-from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
+from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ExpertRouting, ReduceScatter, SendRecv
 from roofline.operators.copy import Copy
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
@@ -453,12 +454,43 @@ class _Builder:
                 return {f"{branch}/{name}": op for branch in block.branches for name, op in self._summed().items()}
             return self._summed()
         stream = self.tokens * self.model.hidden_size
+        gathered = self.deployment.expert_exchange == "all_gather"
+        collectives = self._all_tokens(block) if gathered else self._to_experts(block)
+        if self.tp > 1:
+            if not self.scattered:
+                collectives["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
+            if block.has_shared_experts:
+                collectives |= {f"shared/{name}": op for name, op in self._summed().items()}
+        return collectives
+
+    def _routing(self, block: Block) -> ExpertRouting:
+        """Where the experts of a block that has some are."""
+        assert block.routing is not None  # noqa: S101 - narrows the type
+        return replace(block.routing, redundant=self.deployment.num_redundant_experts)
+
+    def _all_tokens(self, block: Block) -> dict[str, Operator]:
+        """Every device gets the tokens of all that share the experts, and has partial sums for all of them.
+
+        NB: the logits of the router, which go with the tokens, are not counted.
+        """
+        out, back = self._in_dtype(self.deployment.dispatch_dtype), self._in_dtype(self.deployment.combine_dtype)
+        rows, each = self.expert_tokens * block.routed_width(self.model.hidden_size), self.deployment.expert_tensor_size
+        collectives: dict[str, Operator] = {}
+        if self.ep > 1:
+            sizes: Any = {"elements": ratio(rows, each), "world": self.ep, "stride": each, "routing": self._routing(block)}
+            collectives = {"dispatch": AllGather(**sizes, dtypes=out), "collect": ReduceScatter(**sizes, dtypes=back)}
+        if each > 1:
+            collectives["dispatch/all_gather"] = AllGather(elements=rows, world=each, dtypes=out)
+            collectives["collect/reduce_scatter"] = ReduceScatter(elements=rows, world=each, dtypes=back)
+        return collectives
+
+    def _to_experts(self, block: Block) -> dict[str, Operator]:
+        """Each token goes to its experts' devices alone, and back."""
+        assert block.experts is not None  # noqa: S101 - narrows the type
         routed = self.tokens * block.routed_width(self.model.hidden_size)
-        assert block.routing is not None  # noqa: S101 - narrows the type: it has experts
-        routing = replace(block.routing, redundant=self.deployment.num_redundant_experts)
-        once = routing.destinations(
-            self.ep
-        )  # a copy of each token for each device, or group of devices, with one of its experts
+        routing = self._routing(block)
+        # a copy of each token for each device, or group of devices, with one of its experts
+        once = routing.destinations(self.ep)
         copies = once if routing.limited else block.experts[1]
         sent = ratio(routed * copies, self.tp) * self._busiest(block)
         each, chosen = self.deployment.expert_tensor_size, self.deployment
@@ -474,11 +506,6 @@ class _Builder:
             rows = ratio(routed * once, self.tp) * self._busiest(block) * each
             collectives["dispatch/all_gather"] = AllGather(elements=rows, world=each, dtypes=out)
             collectives["collect/reduce_scatter"] = ReduceScatter(elements=rows, world=each, dtypes=back)
-        if self.tp > 1:
-            if not self.scattered:
-                collectives["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
-            if block.has_shared_experts:
-                collectives |= {f"shared/{name}": op for name, op in self._summed().items()}
         return collectives
 
     @property

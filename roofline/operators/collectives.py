@@ -11,6 +11,69 @@ from roofline.operators.base import Operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertRouting:
+    """Where the experts of one token are: `top_k` of them, on equal parts (devices, nodes) of a group that shares the experts.
+
+    With `n_group` groups of experts, whole ones to a part or whole parts to one, a token's experts are in `topk_group` of them.
+    `redundant` slots have copies of some of the `experts`. Every choice is as likely as another.
+    """
+
+    top_k: Expr
+    n_group: int = 1
+    topk_group: int = 1
+    experts: Expr = 1
+    redundant: int = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether a token's experts are in some of the groups only."""
+        return self.topk_group < self.n_group
+
+    def destinations(self, parts: Expr) -> Expr:
+        """The expected number of different parts that have one of a token's experts, if there are `parts`.
+
+        Of D parts a token whose k experts are anywhere meets D (1 - (1 - 1/D)^k). Where a group is on several parts, the
+        topk_group chosen ones are on D' = D topk_group/n_group, of which it meets D' (1 - (1 - 1/D')^k). Where q groups are on
+        a part, j of them are chosen with the chances of the hypergeometric distribution, and an expert is on another part with
+        probability 1 - j/topk_group.
+
+        NB: k choices with replacement: a few percent fewer than of k different experts. Parts that do not divide the groups
+        evenly count as the next fewer that do. Copies of experts are not counted: one of them is enough.
+
+        >>> ExpertRouting(top_k=2).destinations(2)  # 2(1 - 1/4)
+        1.5
+        >>> limited = ExpertRouting(top_k=8, n_group=8, topk_group=4)  # DeepSeek-V3
+        >>> [round(limited.destinations(nodes), 3) for nodes in (1, 2, 4, 8, 16)]  # of 8: 4(1 - (3/4)^8), at most 4
+        [1.0, 1.922, 2.911, 3.6, 5.251]
+        """
+        if isinstance(parts, int) and parts == 1:
+            return 1.0
+        if self.redundant and isinstance(self.experts, int):
+            parts = max(parts * self.experts // (self.experts + self.redundant), 1)
+        if not self.limited:
+            return parts * (1 - (1 - 1 / parts) ** self.top_k)
+        if parts >= self.n_group:
+            met = parts // self.n_group * self.topk_group
+            return met * (1 - (1 - 1 / met) ** self.top_k)
+        while self.n_group % parts:
+            parts -= 1
+        inside = self.n_group // parts
+        missed: Expr = 0.0
+        for chosen in range(min(inside, self.topk_group) + 1):
+            ways = _choose(inside, chosen) * _choose(self.n_group - inside, self.topk_group - chosen)
+            missed = missed + ways * (1 - chosen / self.topk_group) ** self.top_k
+        return parts * (1 - missed / _choose(self.n_group, self.topk_group))
+
+
+def _choose(n: int, k: int) -> int:
+    """The number of ways to choose k of n."""
+    ways = 1
+    for index in range(k):
+        ways = ways * (n - index) // (index + 1)
+    return ways
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Collective(Operator):
     """A collective over `world` devices. `elements` are those of the whole tensor; a ring sends pieces of elements/world.
 
@@ -93,7 +156,38 @@ class AllReduce(Collective):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AllGather(Collective):
+class _Exchange(Collective):
+    """A collective that may move tokens to their experts, or back (`routing`: where these are)."""
+
+    routing: ExpertRouting | None = None
+
+    def _across(self, together: int) -> Expr:
+        """Other nodes that have one of a token's experts."""
+        members = self.members(together)
+        if members >= self.world or self.routing is None:
+            return 0.0
+        return self.routing.destinations(ceil_div(self.world, members)) * (1 - members / self.world)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WholeTensor(_Exchange):
+    """A collective that moves a whole tensor, also where it is of tokens (`routing`) of which a device needs those alone that
+    it has experts for: these a floor has, once for each such device, and between nodes once for each such node."""
+
+    @property
+    def least_link_share(self) -> Expr:
+        """Devices that have one of a token's experts, of all."""
+        return 1 if self.routing is None else self.routing.destinations(self.world) / self.world
+
+    def least_crossing(self, together: int) -> Expr:
+        """The share that leaves the node where a token is sent once to each device, and between nodes once to each node."""
+        if self.routing is None:
+            return self.crossing(together)
+        return self._across(together) / (self.routing.destinations(self.world) * (self.world - 1) / self.world)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllGather(_WholeTensor):
     """All-gather: each device holds a piece of a tensor and gets the whole.
 
     Ring all-gather of a tensor of `elements`: n - 1 steps that send S/n bytes.
@@ -120,7 +214,7 @@ class AllGather(Collective):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceScatter(Collective):
+class ReduceScatter(_WholeTensor):
     """Reduce-scatter: sum a tensor over devices, each of which gets a piece of the sum.
 
     Ring reduce-scatter of a tensor of `elements`: n - 1 steps that send S/n bytes and add what arrives.
@@ -148,70 +242,7 @@ class ReduceScatter(Collective):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertRouting:
-    """Where the experts of one token are: `top_k` of them, on equal parts (devices, nodes) of a group that shares the experts.
-
-    With `n_group` groups of experts, whole ones to a part or whole parts to one, a token's experts are in `topk_group` of them.
-    `redundant` slots have copies of some of the `experts`. Every choice is as likely as another.
-    """
-
-    top_k: Expr
-    n_group: int = 1
-    topk_group: int = 1
-    experts: Expr = 1
-    redundant: int = 0
-
-    @property
-    def limited(self) -> bool:
-        """Whether a token's experts are in some of the groups only."""
-        return self.topk_group < self.n_group
-
-    def destinations(self, parts: Expr) -> Expr:
-        """The expected number of different parts that have one of a token's experts, if there are `parts`.
-
-        Of D parts a token whose k experts are anywhere meets D (1 - (1 - 1/D)^k). Where a group is on several parts, the
-        topk_group chosen ones are on D' = D topk_group/n_group, of which it meets D' (1 - (1 - 1/D')^k). Where q groups are on
-        a part, j of them are chosen with the chances of the hypergeometric distribution, and an expert is on another part with
-        probability 1 - j/topk_group.
-
-        NB: k choices with replacement: a few percent fewer than of k different experts. Parts that do not divide the groups
-        evenly count as the next fewer that do. Copies of experts are not counted: one of them is enough.
-
-        >>> ExpertRouting(top_k=2).destinations(2)  # 2(1 - 1/4)
-        1.5
-        >>> limited = ExpertRouting(top_k=8, n_group=8, topk_group=4)  # DeepSeek-V3
-        >>> [round(limited.destinations(nodes), 3) for nodes in (1, 2, 4, 8, 16)]  # of 8: 4(1 - (3/4)^8), at most 4
-        [1.0, 1.922, 2.911, 3.6, 5.251]
-        """
-        if isinstance(parts, int) and parts == 1:
-            return 1.0
-        if self.redundant and isinstance(self.experts, int):
-            parts = max(parts * self.experts // (self.experts + self.redundant), 1)
-        if not self.limited:
-            return parts * (1 - (1 - 1 / parts) ** self.top_k)
-        if parts >= self.n_group:
-            met = parts // self.n_group * self.topk_group
-            return met * (1 - (1 - 1 / met) ** self.top_k)
-        while self.n_group % parts:
-            parts -= 1
-        inside = self.n_group // parts
-        missed: Expr = 0.0
-        for chosen in range(min(inside, self.topk_group) + 1):
-            ways = _choose(inside, chosen) * _choose(self.n_group - inside, self.topk_group - chosen)
-            missed = missed + ways * (1 - chosen / self.topk_group) ** self.top_k
-        return parts * (1 - missed / _choose(self.n_group, self.topk_group))
-
-
-def _choose(n: int, k: int) -> int:
-    """The number of ways to choose k of n."""
-    ways = 1
-    for index in range(k):
-        ways = ways * (n - index) // (index + 1)
-    return ways
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllToAll(Collective):
+class AllToAll(_Exchange):
     """All-to-all: each device sends a different piece of what it holds to every other.
 
     Pairwise exchange: of the `elements` that a device holds, (n-1)/n leave it in n - 1 messages.
@@ -237,7 +268,6 @@ class AllToAll(Collective):
     record_op: ClassVar[str] = "all_to_all"
     copies: Expr | None = None
     """Copies of each token among the elements; None where they are not tokens on the way to experts."""
-    routing: ExpertRouting | None = None
     low_latency: bool = False
     """Whether engines send tokens with kernels of low latency, as in decode: a copy for each expert, straight to its device.
     Cost and bounds are those of the fewest copies all the same."""
@@ -273,13 +303,6 @@ class AllToAll(Collective):
         if self.routing is None:
             return self.crossing(together)
         return self._across(together) / self._leaving(self.routing.destinations(self.world))
-
-    def _across(self, together: int) -> Expr:
-        """Other nodes that have one of a token's experts."""
-        members = self.members(together)
-        if members >= self.world or self.routing is None:
-            return 0.0
-        return self.routing.destinations(ceil_div(self.world, members)) * (1 - members / self.world)
 
     def _leaving(self, copies: Expr) -> Expr:
         """Of copies those that leave the device."""

@@ -314,8 +314,15 @@ def _exchange(model: Model, deployment: Deployment) -> list[Assumption]:
     if deployment.expert_devices <= deployment.tensor_parallel_size:
         return []
     limited = any(block.routing is not None and block.routing.limited for block in model.blocks)
+    gathered = deployment.expert_exchange == "all_gather"
     once = "to another node once per token, inside nodes to each device that has one of its experts"
-    sent = once if limited else "one copy for each expert of a token; the floor has each token once per node and device"
+    sent = (
+        "every token to all ranks, and sums back; --deepep-mode: to its experts alone"
+        if gathered
+        else once
+        if limited
+        else "one copy for each expert of a token; the floor has each token once per node and device"
+    )
     notes = []
     for name, dtype in (("dispatch_dtype", deployment.dispatch_dtype), ("combine_dtype", deployment.combine_dtype)):
         value, origin = (dtype, "given") if dtype else ("as activations", "default")

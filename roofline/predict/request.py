@@ -28,7 +28,7 @@ from roofline.predict.memory import MemoryModel
 from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, OPTIONS, PREFIX, of_groups, read_quantity, read_share
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import MEMORY_OPTIONS, Engine, EngineSteps, MemoryShare
-from roofline.specs.hardware import Hardware
+from roofline.specs.hardware import IN_A_SERVER, Hardware
 from roofline.specs.library import (
     Input,
     load_engine,
@@ -111,9 +111,13 @@ def override_hardware(hardware: Hardware, options: Options, notes: list[Assumpti
     return Hardware(hardware.accelerator, hardware.node, figures)
 
 
+_OF_THE_ENGINE = ("conventions", "engine", "expert_exchange")
+"""Fields of a deployment that are no options by themselves."""
+
+
 def _read_deployment(options: Options, engine: Engine, engine_given: bool, notes: list[Assumption]) -> Deployment:
     """The deployment that the options describe; what the engine's defaults fill in is noted, but for its share of memory."""
-    values = {name: options.take(name) for name in Deployment.model_fields if name not in ("conventions", "engine")}
+    values = {name: options.take(name) for name in Deployment.model_fields if name not in _OF_THE_ENGINE}
     values = {name: value for name, value in values.items() if value is not None}
     conventions = {name: value for name in Conventions.model_fields if (value := options.take(name)) is not None}
     for read in (values, conventions):
@@ -556,6 +560,10 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     engine, read = load_engine(engine_name or (GGUF_ENGINE if model.format == "gguf" else DEFAULT_ENGINE))
     inputs.append(read)
     deployment = _read_deployment(left, engine, engine_name is not None, notes)
+    server = IN_A_SERVER if hardware.node is None else min(hardware.node.count, IN_A_SERVER)
+    # of more devices than a server has, kernels that send tokens to their experts are usual
+    if deployment.deepep_mode == "auto" and deployment.expert_devices <= server:
+        deployment = deployment.model_copy(update={"expert_exchange": engine.expert_exchange})
     share_of, utilization, share_note = _memory_share(model, deployment, engine, hardware.memory_bytes)
     if (prefix_caching := left.take("enable_prefix_caching")) is not None:
         why = "--shared-prefix says how many cached tokens are common" if prefix_caching else "no prefix is kept for others"

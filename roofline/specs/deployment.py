@@ -13,6 +13,9 @@ from roofline.specs.base import Spec
 from roofline.specs.quantization import canonical
 from roofline.units import parse_quantity
 
+# Each token to its experts' devices alone, or every token to all of them.
+ExpertExchange = Literal["all_to_all", "all_gather"]
+
 
 class Conventions(Spec):
     """Counting conventions, where the field has several. Each is a flag, and is part of the result."""
@@ -46,6 +49,9 @@ class Deployment(Spec):
     moe_tp: int | None = Field(default=None, ge=1, description="devices that share each expert; default: tp/ep, at least 1")
     deepep_mode: Literal["auto", "normal", "low_latency"] = Field(
         default="auto", description="kernels that send tokens to experts over nodes; auto: low latency in decode"
+    )
+    expert_exchange: ExpertExchange = Field(
+        default="all_to_all", description="how tokens reach the experts of other replicas; the engine's default"
     )
     num_redundant_experts: int = Field(default=0, ge=0, description="slots for copies of experts, in each layer")
     context_parallel_size: int = Field(default=1, ge=1, description="devices that divide the tokens of a sequence")

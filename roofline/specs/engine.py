@@ -13,6 +13,7 @@ from roofline.dtypes import parse_dtype
 from roofline.errors import RooflineError
 from roofline.numeric import Expr, log2
 from roofline.specs.base import Spec, Whole
+from roofline.specs.deployment import ExpertExchange
 from roofline.specs.fit import Factors, Value
 from roofline.specs.source import Source
 
@@ -154,6 +155,9 @@ class Engine(Spec):
     )
     scheduler: str | None = Field(default=None, description="scheduler of `simulate` that is most like the engine's default")
     max_num_batched_tokens: int = Field(ge=1, description="most tokens in one step")
+    expert_exchange: ExpertExchange = Field(
+        default="all_to_all", description="how data-parallel ranks of a server send tokens to each other's experts, by default"
+    )
     downcasts_fp32: bool = Field(default=False, description="weights that the model's file has in fp32 are loaded in 16 bits")
     kv_cache: KvCacheRules = KvCacheRules()
     source: Source

@@ -7,6 +7,7 @@ latency of a transfer.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ import pytest
 from disaggregated_pools import (
     HANDOVER,
     MEAN,
+    NODES,
     OUTPUT,
+    PREFILL,
     ROUNDS,
     Prediction,
     Recipe,
@@ -87,6 +90,43 @@ def test_measured_pools(truth: Path) -> None:
     assert len(rows) > 60
     assert float(np.median(tpot)) <= 0.2
     assert float(np.median(rate)) <= 0.2
+
+
+def test_tpot_of_the_command(truth: Path, tmp_path: Path) -> None:
+    """The whole of `simulate --pools`, with its own step times, for the points without drafts and of up to 400 clients.
+
+    NB: rates are not held here: TTFT is too short, since nothing in the command knows of the 0.8 s of a handover.
+    """
+    path = truth / "truth" / "serving" / "disaggregated.csv"
+    if not path.is_file():
+        pytest.skip("the points of disaggregated pools are not there")
+    rows = [row for group in compare(path).values() for row in group]
+    rows = [row for row in rows if row.recipe.clients <= MOST_CLIENTS and not row.recipe.drafts]
+    tpot: dict[Recipe, float] = {}
+    for recipe in {row.recipe for row in rows}:
+        node, devices = NODES[recipe.system]
+        of_prompts, prompts = PREFILL[recipe.system, recipe.prompt]
+
+        def pool(replicas: int, slots: int, *, data_parallel: bool) -> dict[str, int]:
+            layout = "data-parallel-size" if data_parallel else "tensor-parallel-size"
+            sizes = {layout: devices, "expert-parallel-size": devices, "max-num-seqs": slots}  # noqa: B023 - called at once
+            return {"replicas": replicas, **sizes, "max-num-batched-tokens": prompts * recipe.prompt}  # noqa: B023
+
+        pools = {
+            "kind": "pools",
+            "prefill": pool(recipe.prefill, prompts, data_parallel=of_prompts),
+            "decode": pool(recipe.decode, recipe.batch, data_parallel=recipe.decode_dp),
+        }
+        file = tmp_path / "pools.yaml"
+        file.write_text(json.dumps(pools))
+        result = roofline.simulate(
+            "deepseek-v3", node, pools=file, engine="trtllm", quantization="fp8_block", kv_cache_dtype="fp8",
+            deepep_mode="normal", workload=f"closed:{recipe.clients}:prompts=10:spread=0.8-1", input_len=recipe.prompt,
+            output_len=OUTPUT, replications=1, ignore_capacity=True,
+        )  # fmt: skip
+        tpot[recipe] = result.tpot_s.mean or 0.0
+    assert len(rows) > 30
+    assert float(np.median([abs(tpot[row.recipe] / row.measured.tpot - 1) for row in rows])) <= 0.2
 
 
 @pytest.mark.slow

@@ -231,7 +231,7 @@ def test_mixtral_experts_inside_a_replica() -> None:
 
 def test_mixtral_experts_across_replicas() -> None:
     """EP 4 over two replicas of TP 2: 2 whole experts a device; half of a replica's tokens go out and come back."""
-    one, four = on_dgx("mixtral-8x7b"), on_dgx("mixtral-8x7b", tp=2, dp=2, ep=4)
+    one, four = on_dgx("mixtral-8x7b"), on_dgx("mixtral-8x7b", tp=2, dp=2, ep=4, deepep_mode="normal")
     parameters = 32 * (2 * MIXTRAL_EXPERT + MIXTRAL_ATTENTION // 2 + MIXTRAL_ROUTER) + MIXTRAL_NORMS + 2 * MIXTRAL_TABLE // 2
     assert four.memory.weights_bytes == 2 * parameters
     for alone, shared, tokens in zip(one.phases, four.phases, (BATCH * PROMPT, BATCH), strict=True):
@@ -246,6 +246,16 @@ def test_mixtral_experts_across_replicas() -> None:
         assert link_bytes(shared, "all_gather") == (32 * replica * 4096 * 2 + logits) * (1 / 2)
         # One all-reduce a layer is left, after attention, and the one after the embedding.
         assert link_bytes(shared, "all_reduce") == (32 + 1) * replica * 4096 * 2 * 2 * (1 / 2)
+
+
+def test_mixtral_tokens_to_all_ranks() -> None:
+    """By default each of 4 devices has half of its replica's tokens, gets those of the others, and returns sums for all."""
+    phase = on_dgx("mixtral-8x7b", tp=2, dp=2, ep=4).decode
+    replica, logits = BATCH // 2, BATCH // 2 * 32000 * 2
+    assert link_bytes(phase, "all_to_all") == 0
+    to_all = 32 * BATCH * 4096 * 2 * (3 / 4)
+    assert link_bytes(phase, "reduce_scatter") == to_all
+    assert link_bytes(phase, "all_gather") == to_all + (32 * replica * 4096 * 2 + logits) * (1 / 2)
 
 
 def test_expert_weights_are_read_by_all_tokens_that_meet_them() -> None:
@@ -290,7 +300,7 @@ def test_deepseek_experts_across_replicas() -> None:
     Each device has 2 of 8 groups, of which the token's 8 experts are in 4: C(6,4), 2 C(6,3) and C(6,2) of C(8,4) choices leave
     a device 0, 1 and 2 of them, and none of 8 experts with (3/4)^8 and (1/2)^8. The shared expert is all-reduced.
     """
-    phase = on_dgx("deepseek-v3", tp=2, dp=2, ep=4).decode
+    phase = on_dgx("deepseek-v3", tp=2, dp=2, ep=4, deepep_mode="normal").decode
     replica = BATCH // 2
     devices = 4 * (1 - (15 + 40 * 0.75**8 + 15 * 0.5**8) / 70)
     held = replica // 2 * devices * 7168 * 2

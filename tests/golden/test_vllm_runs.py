@@ -9,6 +9,7 @@ Source: LLMServingSim (MIT), runs of vLLM 0.19.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,26 @@ def test_the_other_clock(run: Path) -> None:
     arrived = read_run(run).arrived
     assert arrived[0] == 0
     assert 28 < arrived[-1] < 30
+
+
+QWEN3_30B_A3B = {"tpot_s": 0.0473, "e2e_s": 32.34}
+"""Measured means of 300 requests by the same benchmark, vLLM 0.19: Qwen3 30B A3B Instruct 2507 on two RTX PRO 6000 Server, DP 2
+with expert parallelism."""
+
+
+def test_experts_over_two_ranks(truth: Path, tmp_path: Path) -> None:
+    """Unfitted, both means are within 10 %; the traffic is that of the run of Qwen3 32B.
+
+    The measured means give (32.34 - 1.09)/0.0473 + 1 = 662 tokens per output, where this traffic has 665.
+    """
+    folder = truth / "truth" / "serving" / "vllm_runs" / "rtxpro6000_qwen3-32b"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not there")
+    (tmp_path / "requests.jsonl").write_text((folder / "requests.jsonl").read_text())
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["engine_kwargs"] |= {"tensor_parallel_size": 1, "data_parallel_size": 2, "enable_expert_parallel": True}
+    (tmp_path / "meta.json").write_text(json.dumps({**meta, "model": "Qwen/Qwen3-30B-A3B-Instruct-2507"}))
+    run = replay(tmp_path, hardware="rtx-pro-6000-server")
+    assert run.deployment["expert_parallel"] == 2
+    for latency, measured in QWEN3_30B_A3B.items():
+        assert run.unfitted.simulated[latency]["mean"] == pytest.approx(measured, rel=0.1)

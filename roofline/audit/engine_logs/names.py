@@ -18,7 +18,7 @@ from roofline.specs.quantization import scheme as known_scheme
 # What fine-tuning and quantising put behind a name: the dimensions stay those of the base.
 _SUFFIX = re.compile(
     r"[-_.](?:instruct|it|chat|hf|base|fp8|fp8-dynamic|dynamic|awq|gptq|int4|int8|w4a16|w8a8|w8a16|quantized|bnb|4bit|8bit|"
-    r"nvfp4|mxfp4|marlin|g128|autoround|[a-z0-9]*tuned|gguf|\d{5}-of-\d{5}|ud|(?:i?q|tq)\d(?:_\w+)?|[bf]f?(?:16|32))$"
+    r"(?:instruct|thinking)-2\d(?:0\d|1[0-2])|nvfp4|mxfp4|marlin|g128|autoround|[a-z0-9]*tuned|gguf|\d{5}-of-\d{5}|ud|(?:i?q|tq)\d(?:_\w+)?|[bf]f?(?:16|32))$"
 )
 _HF_ID = re.compile(r"^hf_id:\s*(\S+)", re.MULTILINE)
 _CACHED = re.compile(r"models--([^/]+?)--([^/]+)")
@@ -33,6 +33,8 @@ def model(name: str) -> str:
 
     >>> model("meta-llama/Llama-3.1-8B-Instruct"), model("neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8")
     ('llama-3.1-8b', 'llama-3.1-8b')
+    >>> model("Qwen/Qwen3-30B-A3B-Instruct-2507")
+    'qwen3-30b-a3b'
     >>> model("/cache/models--Qwen--Qwen3-32B/snapshots/9216db5781bf")
     'qwen3-32b'
 
@@ -53,7 +55,7 @@ def model(name: str) -> str:
     for base in _bases(wanted.rpartition("/")[2].lower()):
         if (known_id := _known(base, known)) is not None:
             return known_id
-    raise InputError(f"the log's model {name!r:.120} is none that is shipped: give MODEL, an id, a YAML file or a config.json")
+    raise InputError(f"the model {name!r:.120} is none that is shipped: give MODEL, an id, a YAML file or a config.json")
 
 
 def _bases(name: str) -> list[str]:
@@ -91,6 +93,18 @@ def device(name: str, known: Callable[[str], str | None] = by_driver_name) -> st
     'h100-sxm'
     """
     return known(name.replace("_", " "))
+
+
+def accelerators(name: str) -> list[str]:
+    """The ids of the accelerators that a short name without separators can mean: that id, else those that begin with it.
+
+    >>> accelerators("RTX4090"), accelerators("RTXPRO6000")
+    (['rtx-4090'], ['rtx-pro-6000-server', 'rtx-pro-6000-ws'])
+    """
+    key = re.sub(r"[^a-z0-9]", "", name.lower())
+    known = {entry: entry.replace("-", "") for entry in ids("hardware")}
+    whole = [entry for entry, short in known.items() if short == key]
+    return whole or [entry for entry, short in known.items() if key and short.startswith(key)]
 
 
 _SCHEMES = {

@@ -22,9 +22,10 @@ from roofline.predict.efficiency.estimate import REDUCING
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.options import ALIASES
 from roofline.predict.request import sized
+from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.router import ROUTERS, open_loop
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, open_loop
 from roofline.serving.simulation.server import ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.step_log import END, StepLog
 from roofline.serving.traffic.engine_run import EngineMeta, EngineRun, read_run
@@ -36,6 +37,8 @@ from roofline.units import parse_count
 
 _MIN_FIT = 10
 """Requests that two constants are fitted on, at least."""
+_DP_ROUTER = "least-loaded"
+"""Router of the data-parallel ranks of a run (vLLM, v1/engine/core_client.py, DPLBAsyncMPClient, which weighs waiting ones)."""
 _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 """Assumptions on the step that `analyze` is about: here the run has them."""
 
@@ -72,8 +75,8 @@ def replay(
 
     Raises:
         SpecError: a file that is missing or broken.
-        InputError: no model or hardware named, an unknown name, a wrong value, fewer requests than `fit_first` needs, replicas
-            (`data_parallel_size` of the run), a model that does not fit, or a request that the deployment could never serve.
+        InputError: no model or hardware named, an unknown name, a wrong value, fewer requests than `fit_first` needs, a model
+            that does not fit, or a request that the deployment could never serve.
     """
     measured = run if isinstance(run, EngineRun) else read_run(run, skip_bad_rows)
     notes: list[Assumption] = []
@@ -134,24 +137,28 @@ def serve(run: EngineRun, server: ServerConfig) -> Served:
     """
     import numpy as np
 
-    log = StepLog()
-    replicas = [
+    log, num_ranks, router = StepLog(), server.tables.ranks, ROUTERS[server.router]
+    probes = [
         Replica(server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index)
-        for index in range(server.replicas)
+        for index in range(server.replicas * num_ranks)
     ]
+    replicas: list[AnyReplica] = list(probes)
+    if num_ranks > 1:
+        groups = [probes[first : first + num_ranks] for first in range(0, len(probes), num_ranks)]
+        replicas = [RankGroup(group, server.tables, router.route(group)) for group in groups]
     rows = zip(run.arrived.tolist(), run.trace.prompts.tolist(), run.trace.outputs.tolist(), strict=True)
     requests = [Request(index, *row) for index, row in enumerate(rows)]
 
     def refuse(request: Request) -> bool:
         num_tokens = request.num_prompt_tokens + request.max_tokens
-        why = replicas[0].refusal(request)
+        why = probes[0].refusal(request)
         if num_tokens > server.max_model_len:
             why = f"has {num_tokens:,} tokens, and a sequence at most {server.max_model_len:,} (--max-model-len)"
         if why is None:
             return False
         raise InputError(f"{run.trace.path}: request {request.index} {why}: the run had another deployment")
 
-    open_loop(requests, replicas, ROUTERS[server.router].route(replicas), refuse)
+    open_loop(requests, replicas, router.route(replicas), refuse)
     ends = np.array(log.ends, dtype=np.float64).reshape(-1, len(END))
     ended = dict(zip(END, ends[np.argsort(ends[:, END.index("index")])].T, strict=True))
     seen = np.array([request.seen_time for request in requests])
@@ -172,7 +179,7 @@ class Replayer:
         notes: gets an assumption for everything that was not given.
 
     Raises:
-        InputError: no model or hardware named, an unknown name, or a run with several data-parallel replicas.
+        InputError: no model or hardware named, or an unknown name.
     """
 
     def __init__(
@@ -187,20 +194,31 @@ class Replayer:
         self.model = model if isinstance(model, Model) else self._model(model, meta, given.pop("assume", None))
         self.hardware = hardware if isinstance(hardware, Hardware) else self._hardware(hardware, meta)
         of_run = dict(meta.options) if meta is not None else {}
-        if meta is not None and meta.data_parallel_size > 1:
-            raise InputError(
-                f"{meta.path}: data_parallel_size {meta.data_parallel_size}: the file does not say which replica a request "
-                "went to, and replicas that work together are not simulated"
-            )
         measured_blocks = of_run.pop("num_gpu_blocks_override", None)
         self.num_blocks = measured_blocks if num_blocks is None else num_blocks
         replaced = {ALIASES.get(name, name) for name in given}
         self.options = {**{name: value for name, value in of_run.items() if name not in replaced}, **given}
+        self.replicas, self.router = self._data_parallel(1 if meta is None else meta.data_parallel_size, replaced)
         self.scheduler = scheduler or self._scheduler(meta)
         if meta is not None and meta.version is not None and meta.prefix_caching is None:
             self.options.setdefault("enable_prefix_caching", True)
             why = "the engine's default: the run does not say"
             notes.append(Assumption("enable_prefix_caching", True, "assumed", why))
+
+    def _data_parallel(self, size: int, replaced: set[str]) -> tuple[int, str | None]:
+        """The replicas of the run and its router. Ranks of a mixture of experts step together where they share the experts."""
+        if size == 1 or "data_parallel_size" in replaced:
+            return 1, None
+        why = "the fewest unfinished requests, as vLLM's front end; the run does not say which rank a request went to"
+        self.notes.append(Assumption("router", _DP_ROUTER, "assumed", why))
+        tensor = parse_count(self.options.get("tensor_parallel_size") or 1, "--tensor-parallel-size", minimum=1)
+        shared = parse_count(self.options.get("expert_parallel_size") or 1, "--expert-parallel-size", minimum=1)
+        if shared <= tensor or not any(block.experts for block in self.model.blocks):
+            if shared > tensor:
+                del self.options["expert_parallel_size"]  # there are no experts
+            return size, _DP_ROUTER
+        self.options["data_parallel_size"] = size
+        return 1, _DP_ROUTER
 
     def _model(self, model: Any, meta: EngineMeta | None, assume: Any) -> Model:
         if model is None:
@@ -218,8 +236,14 @@ class Replayer:
             hardware = None if device is None else by_driver_name(device)
             if hardware is None:
                 what = "names no accelerator"
-                if device is not None:
+                candidates = [] if device is None else names.accelerators(device)
+                if len(candidates) == 1:
+                    hardware = candidates[0]
+                elif candidates:
+                    what = f"names {device!r}, which may be {' or '.join(candidates)}"
+                elif device is not None:
                     what = f"names {device!r}, which is no accelerator that is shipped"
+            if hardware is None:
                 raise InputError(f"{self.run.trace.path}: the run {what}: give --hardware")
             self.notes.append(Assumption("hardware", hardware, "given", f"the run names {device}"))
         loaded, sources = load_hardware(hardware)
@@ -250,7 +274,8 @@ class Replayer:
             options |= card.options()
         request = resolve_replica(self.model, self.hardware, options)
         return resolve_server(
-            request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=None, router=None, stepwise=False,
+            request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=self.replicas,
+            router=self.router, stepwise=False,
             notes=notes, num_gpu_blocks_override=self.num_blocks,
             enable_prefix_caching=options.get("enable_prefix_caching"),
         )  # fmt: skip

@@ -26,6 +26,10 @@ _BYTES = {
 """Bytes of an element of tensors of other types, and of two 4-bit elements that are one to the framework."""
 
 
+_GRAPH = re.compile(r"^graph_\d+_(?=cpp_|triton_)")
+"""What torch.compile puts before a name where its profile names the graph as well."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What a kernel does.
@@ -134,8 +138,9 @@ class Rules:
 
     def _identify(self, kernel_name: str, operator_name: str) -> Identity | None:
         operator = self._operator(operator_name) if operator_name else None
+        name = _GRAPH.sub("", kernel_name)
         for tried in self._kernel_rules:
-            if match := tried.match(kernel_name):
+            if match := tried.match(name):
                 break
         else:
             if operator is None:

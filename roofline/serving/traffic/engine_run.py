@@ -6,7 +6,9 @@ A line of `requests.jsonl` is a request: `input_toks`, `output_toks`, and on one
 this, from vLLM's own times of its engine core.
 
 `meta.json` has three parts, of which runs of older tools have the first alone: `engine_kwargs`, the arguments the engine was
-started with; `resolved_config`, what the engine made of them; `kv_cache` and `hardware`, what it measured at its start.
+started with; `resolved_config`, what the engine made of them; `kv_cache` and `hardware`, what it measured at
+its start. Where it does not name the device, `config.json` may, the cluster that LLMServingSim simulates
+(`nodes[].instances[].hardware`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-REQUESTS_FILE, META_FILE = "requests.jsonl", "meta.json"
+REQUESTS_FILE, META_FILE, CONFIG_FILE = "requests.jsonl", "meta.json", "config.json"
 TOKENS = ("input_toks", "output_toks")
 TIMES = ("queued_ts", "first_token_ts", "last_token_ts")
 ASYNCHRONOUS = (0, 14)
@@ -74,7 +76,7 @@ class EngineMeta:
         path: of the file.
         model: the model's name.
         version: of vLLM.
-        device: the device's name, as the driver reports it.
+        device: the device's name, as the driver reports it, or as LLMServingSim has it ("RTX4090").
         device_bytes: its memory, bytes.
         data_parallel_size: number of replicas; 1 where the file does not say.
         options: the deployment, as options of `roofline simulate`.
@@ -273,13 +275,23 @@ def _read_meta(folder: Path) -> EngineMeta | None:
         path=str(path),
         model=meta.text("model", "engine_kwargs.model"),
         version=meta.text("vllm_version"),
-        device=meta.text("hardware.device_name"),
+        device=meta.text("hardware.device_name") or _simulated_device(folder / CONFIG_FILE),
         device_bytes=meta.count("hardware.device_total_memory_bytes"),
         data_parallel_size=data_parallel,
         options={name: value for name, value in options.items() if value is not None},
         prefix_caching=switches["enable_prefix_caching"],
         asynchronous=switches["async_scheduling"],
     )
+
+
+def _simulated_device(path: Path) -> str | None:
+    """The one accelerator of a cluster as LLMServingSim describes it; None: no such file, or several."""
+    try:
+        nodes = json.loads(read_bytes(path, "a simulated cluster"))["nodes"] if files.exists(path) else []
+        devices = {str(instance["hardware"]) for node in nodes for instance in node["instances"]}
+    except (ValueError, RecursionError, LookupError, TypeError):  # another file of that name
+        return None
+    return devices.pop() if len(devices) == 1 else None
 
 
 def _unless_auto(text: str | None) -> str | None:
