@@ -90,6 +90,11 @@ class Load:
         """The requests and turns of each class, where some have prompts that the KV cache may retain; else none."""
         return tuple((one.mix, one.turns) for one in self.services if one.turns is not None)
 
+    @property
+    def has_cached_prompts(self) -> bool:
+        """Whether some prompts, or parts of them, are in the prefix cache."""
+        return bool(self.retained) or any(service.mix.cached for service in self.services)
+
     @classmethod
     def of(cls, traffic: Traffic) -> Load:
         """The load of some traffic at its peak, with means weighted by the arrivals (by the clients, in a closed loop).

@@ -277,6 +277,8 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
         excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
         tokens_per_step=server.tokens_per_step,
         variance=server.scatter or 0.0,
+        cached_len=max(round(load.mean_input - server.mean_tokens), 0) if load.has_cached_prompts else 0,
+        max_running=float(sized.slots * ranks) if load.retained else None,
     )
     name = sized.replica.basis
     tpot = float(loop[name])
