@@ -45,6 +45,17 @@ class RequestClassOptions(TypedDict, total=False):
     trace: Annotated[Text, _text("CSV file of requests; supplies lengths and, without --rate, the arrival rate.", "FILE")]
     prefix_hit: Annotated[Number, _text("Fraction of each prompt that is in the prefix cache.", "FRACTION")]
     cached_prefix: Annotated[Count, _count("Number of prompt tokens in the prefix cache; replaces --prefix-hit.")]
+    system_prompt: Annotated[
+        Count, _count("Number of tokens before each prompt (or conversation) that requests share.", metavar="TOKENS")
+    ]
+    system_prompts: Annotated[Count, _count("Number of different system prompts.", "1")]
+    turns: Annotated[
+        Count, _text("Turns per conversation; --input-len has the new tokens of each, --rate counts turns.", "DIST", "1")
+    ]
+    think: Annotated[
+        Quantity,
+        _text('Pause before each later turn, such as "10 s", "exponential:10 s" or "lognormal:10 s:5 s".', "TIME", "0"),
+    ]
     burstiness: Annotated[
         Number, _text("Coefficient of variation of the times between arrivals; vLLM's burstiness is 1/CV^2.", "CV", "1")
     ]
@@ -180,17 +191,6 @@ class RequestOptions(TypedDict, total=False):
         ),
     ]
     requests: Annotated[Count, _count("Maximum number of requests.", "all in the trace; 10,000 without one")]
-    system_prompt: Annotated[
-        Count, _count("Number of tokens before each prompt (or conversation) that requests share.", metavar="TOKENS")
-    ]
-    system_prompts: Annotated[Count, _count("Number of different system prompts.", "1")]
-    turns: Annotated[
-        Count, _text("Turns per conversation; --input-len has the new tokens of each, --rate counts turns.", "DIST", "1")
-    ]
-    think: Annotated[
-        Quantity,
-        _text('Pause before each later turn, such as "10 s", "exponential:10 s" or "lognormal:10 s:5 s".', "TIME", "0"),
-    ]
     until: Annotated[
         Quantity, _text('Stop arrivals after this time, such as "10 min"; requests in flight are completed.', "TIME")
     ]
@@ -403,7 +403,11 @@ COPIES = _by_name(entries({"KV cache swapping": CopyOptions}))
 """Options of copies to the host: those of `preempt`, and of `simulate` without `overlapped`."""
 _COMMON = {name: PLAN[name] for name in ("input_len", "output_len", "prefix_hit", "cached_prefix", "skip_bad_rows")}
 SIMULATE = {
-    **_by_name(entries({"Workload": RequestOptions})), **_COMMON, **_by_name(entries({"Server": ServerOptions})),
+    **_by_name(entries({"Workload": RequestOptions})),
+    **{
+        name: replace(PLAN[name], group="Workload") for name in ("system_prompt", "system_prompts", "turns", "think")
+    },
+    **_COMMON, **_by_name(entries({"Server": ServerOptions})),
     "profile": replace(
         PLAN["profile"], group="Workload",
         help="Relative load in equal intervals of a day, such as 1,1,2,4,3,1, or a file; --rate is the mean.",

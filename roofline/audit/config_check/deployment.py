@@ -153,9 +153,11 @@ def _put_together(
         longest = int(length) or None  # 0: as many as memory holds
     chunked = options.pop("chunked", True)
     notes = [*read.unmodelled, *remarks]
-    if options.pop("enable_prefix_caching", True) is False and any(one.mix.cached for one in query.load.services):
+    if options.pop("enable_prefix_caching", True) is False and (
+        query.load.retained or any(one.mix.cached for one in query.load.services)
+    ):
         notes.append("prefix caching is off: the share of the prompts that the traffic has cached is computed again")
-        services = tuple(replace(one, mix=replace(one.mix, hit=0.0, prefix=0)) for one in query.load.services)
+        services = tuple(replace(one, mix=replace(one.mix, hit=0.0, prefix=0), turns=None) for one in query.load.services)
         query = replace(query, load=replace(query.load, services=services))
     source = Input("deployment", launch.document.file.path.name, str(launch.document.file.path), launch.document.file.sha256)
     fixed = {name: value for name, value in options.items() if value is not None}

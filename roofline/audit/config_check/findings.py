@@ -13,7 +13,7 @@ from roofline.predict.request import ResolvedRequest
 from roofline.predict.speculation import Speculation
 from roofline.serving.planning.load import TTFT, Load, Service
 from roofline.serving.planning.performance import ClosedLoopPerformance, LatencyStats, band, closed_loop_performance
-from roofline.serving.planning.search import Option, longest_held, resolve_replica, slots_in_memory, with_chosen
+from roofline.serving.planning.search import Option, longest_held, prefix_cache, resolve_replica, slots_in_memory, with_chosen
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server, size_replica
 from roofline.serving.queueing.replica import ESTIMATE, BatchServer, Replica
 from roofline.serving.queueing.steady import Steady, steady
@@ -123,7 +123,8 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
         verified = 1 if speculation is None else 1 + speculation.options.tokens
         running = max(min(slots, deployment.max_num_seqs, budget // verified), 1)
         steps = Replica(request, running, (budget,), query.attention_dp_balance, speculation)
-        replica = size_replica(steps, query.load, [(running, budget)], slots)
+        caches = prefix_cache(request, query.load, wanted)
+        replica = size_replica(steps, query.load, [(running, budget)], slots, prefix_cache=caches)
         hardware = query.hardware[0]
         option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted, {})
     return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.loaded_bytes, option)
@@ -248,7 +249,7 @@ class LoadFindings:
     replica: SizedReplica
     load: Load
     _known: dict[int, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
-    _servers: dict[str, BatchServer] = field(default_factory=dict, repr=False)
+    _servers: dict[tuple[str, int | None], BatchServer] = field(default_factory=dict, repr=False)
 
     @property
     def measured(self) -> bool:
@@ -289,22 +290,28 @@ class LoadFindings:
         """Mean time in seconds that a request waits for a slot; None where the replicas are saturated."""
         if self.load.concurrency is not None:
             return closed_loop_performance(self.replica, self.load, self.load.concurrency / replicas).performance.slot_wait_s
-        state = steady(self._server("expected"), (self.load.rate or 0.0) / replicas)
+        state = steady(self._server("expected", replicas), (self.load.rate or 0.0) / replicas)
         return None if bool(state.saturated[0]) else float(state.slot_wait_s[0])
 
-    def _server(self, edge: str) -> BatchServer:
-        if edge not in self._servers:
+    def _server(self, edge: str, replicas: int) -> BatchServer:
+        """The server at an end of the interval; what its KV cache retains depends on the rate."""
+        key = (edge, replicas if self.load.retained else None)
+        if key not in self._servers:
             low, high = band(self.replica, self.load)
             scale = {"expected": 1.0, "low": low, "high": high}[edge]
-            self._servers[edge] = coarsened(
-                role_server(self.replica.replica, self.load, "both", self.replica.slots, self.replica.budget, scale=scale)
-            )
-        return self._servers[edge]
+            sized = self.replica.at(self.load, (self.load.rate or 0.0) / replicas)
+            self._servers[key] = coarsened(
+                role_server(
+                    sized.replica, self.load, "both", sized.slots, sized.budget, scale=scale, prefix_cache=sized.prefix_cache,
+                    shares=() if sized.cache is None else sized.cache.shares,
+                )
+            )  # fmt: skip
+        return self._servers[key]
 
     def _open(self, replicas: int) -> list[Finding]:
         rate = (self.load.rate or 0.0) / replicas
-        states = {edge: steady(self._server(edge), rate) for edge in _EDGES}
-        utilization = {edge: rate / self._server(edge).capacity for edge in _EDGES}
+        states = {edge: steady(self._server(edge, replicas), rate) for edge in _EDGES}
+        utilization = {edge: rate / self._server(edge, replicas).capacity for edge in _EDGES}
         verdict: Verdict = "met"
         if bool(states["expected"].saturated[0]):
             verdict = "missed"

@@ -124,7 +124,25 @@ def _candidate(read: _Reader, index: int, entry: dict[str, Any], closed: bool, p
         provenance=BASIS_TEXTS.get(str(entry.get("estimate_basis")), ""),
         finish=_finish(read, entry),
         simulated=_simulated(read, entry.get("simulated")),
+        kv_cache=_kv_cache(read, entry),
     )  # fmt: skip
+
+
+def _kv_cache(read: _Reader, entry: dict[str, Any]) -> tuple[str, ...]:
+    """What the KV cache of a replica retains, as the cells of a table; plans of older releases have none."""
+    if entry.get("kv_cache") is None:
+        return ()
+    state = read.mapping(entry, "kv_cache")
+    each = read.number(state, "bytes_per_token")
+    parts = [read.number(state, f"{name}_tokens") * each for name in ("running", "shared", "idle", "ended")]
+    age, needed = (read.number(state, name, optional=True) for name in ("eviction_age_s", "needed_tokens"))
+    return (
+        *(formatting.binary(size, 3) for size in (read.number(state, "capacity_bytes"), *parts)),
+        "" if age is None else formatting.duration(age),
+        f"{read.number(state, 'retained_sessions'):,.0f} of {read.number(state, 'idle_sessions'):,.0f}",
+        formatting.percent(read.number(state, "hit_rate"), digits=3),
+        "" if needed is None else formatting.binary(needed * each, 3),
+    )
 
 
 def _batch(read: _Reader, traffic: dict[str, Any]) -> Batch | None:
@@ -451,6 +469,8 @@ class Candidate:
     finish: Times | None = None
     """When offline work is done, in seconds from its start."""
     simulated: Simulated | None = None
+    kv_cache: tuple[str, ...] = ()
+    """What its KV cache retains, as cells of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

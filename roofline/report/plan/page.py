@@ -154,7 +154,8 @@ def _sections(planned: Planned, values: Values, candidates: list[Scaled]) -> lis
     made.append(Section(key="prices", title="Prices", note=_how(planned), figure=None,
                         tables=(tables.prices(planned, values),), half=len(rates) > 0))  # fmt: skip
     made.append(Section(key="pools", title="Candidates in detail", note="", figure=None, tables=_some(
-        tables.details(planned, values, candidates), tables.pools(planned, candidates)), folded=True))  # fmt: skip
+        tables.details(planned, values, candidates), tables.pools(planned, candidates), tables.kv_cache(candidates),
+    ), folded=True))  # fmt: skip
     made.append(Section(key="traffic", title="Traffic and objectives", note="", figure=None, tables=_some(
         tables.traffic(planned), tables.load(planned), tables.classes(planned, candidates[0])), folded=True))  # fmt: skip
     made.append(_inputs(planned))

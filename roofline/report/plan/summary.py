@@ -13,6 +13,7 @@ from roofline.report.answer import provenance_of
 from roofline.report.plan import tables
 from roofline.report.plan.load import planned
 from roofline.report.plan.scaling import first_values, ordered
+from roofline.serving.planning.prefix_cache import KVCacheUse
 from roofline.serving.planning.result import Candidate, Plan, Pool
 from roofline.text import WIDTH, Answer, Table, shell_lines, wrapped
 
@@ -108,6 +109,8 @@ def unmet(result: Plan) -> list[str]:
 def _checks(result: Plan, best: Candidate) -> list[tuple[str, str]]:
     """Labels and texts: the cost of a fleet that follows the day, what was simulated, and which pools were passed over."""
     lines = []
+    if best.kv_cache is not None:
+        lines.append(("KV cache", _kv_cache(best.kv_cache)))
     if (hour := best.cost.scaled_per_hour) is not None:
         lines.append(("Autoscaled", f"over the day {_money(hour)} {best.cost.currency}/h on average"))
     if result.simulation is not None:
@@ -129,6 +132,29 @@ def _checks(result: Plan, best: Candidate) -> list[tuple[str, str]]:
     return lines
 
 
+def _kv_cache(use: KVCacheUse) -> str:
+    """What the KV cache of a replica holds: GiB of its parts, conversations, cached tokens."""
+
+    def size(tokens: float) -> str:
+        return formatting.binary(tokens * use.bytes_per_token, 3)
+
+    parts = [f"running {size(use.running_tokens)}"]
+    if use.shared_tokens:
+        parts.append(f"system prompts {size(use.shared_tokens)}")
+    if use.idle_sessions:
+        sessions = f"{use.retained_sessions:,.0f} of {use.idle_sessions:,.0f}"
+        parts.append(f"idle conversations {size(use.idle_tokens)} ({sessions})")
+    parts.append(f"ended requests {size(use.ended_tokens)}")
+    text = f"{formatting.binary(use.capacity_bytes, 3)} per replica: {', '.join(parts)}"
+    text += f"; {percent(use.hit_rate, digits=3)} of prompt tokens cached"
+    if not use.given:
+        return text
+    if use.needed_tokens is None:
+        return f"{text}, as given, but turns have {percent(use.max_hit_rate, digits=3)} in common"
+    needs = f"needs {size(use.needed_tokens)} ({use.needed_tokens:,.0f} tokens) retained"
+    return f"{text}, as given, {needs}; memory is enough for {percent(use.achievable_hit_rate, digits=3)}"
+
+
 def _deployed(pool: Pool) -> str:
     """`3 replicas of TP2 (1 spare)`."""
     role = "" if pool.role == "both" else f"{pool.role} "
@@ -147,7 +173,15 @@ def load(result: Plan) -> list[str]:
     requests = [] if work is None else [f"{work['requests']:,} requests"]
     limits = [f"{name.upper()} {formatting.seconds(value)}" for name, value in given.items()]
     objectives = [f"{' and '.join(limits)} for {percent(one['percentile'])} of requests"] if limits else []
-    return [f"prompt {one['input_len']}, output {one['output_len']}", *requests, *objectives]
+    shared = one["conversation"] or {}
+    prompt = f"prompt {one['input_len']}"
+    if shared.get("system_prompt"):
+        prompt += f" after {shared['system_prompt']:,} shared"
+        prompt += "" if shared["system_prompts"] == 1 else f" ({shared['system_prompts']:,} system prompts)"
+    turns = (
+        [] if not shared.get("turns") else [f"{shared['turns']} turns, {formatting.seconds(shared['think_s'])} between them"]
+    )
+    return [f"{prompt}, output {one['output_len']}", *turns, *requests, *objectives]
 
 
 def _times(result: Plan, best: Candidate) -> list[tuple[str, str]]:

@@ -329,6 +329,20 @@ def classes(planned: Planned, best: Scaled) -> Table | None:
     return table("classes", f"What each class sees of no. {best.of.number}", "At the planned rate.", names, rows)
 
 
+def kv_cache(listed: list[Scaled]) -> Table | None:
+    """Table of what the KV cache of a replica holds; None where no candidate retains prefixes."""
+    rows = [
+        (text_cell(f"{one.of.number}"), *(text_cell(part) for part in one.of.kv_cache)) for one in listed if one.of.kv_cache
+    ]
+    if not rows:
+        return None
+    names = (
+        "no.", "capacity", "running", "system prompts", "idle conversations", "ended", "evicted after", "conversations cached",
+        "prompt tokens cached", "a given share needs",
+    )  # fmt: skip
+    return table("kv-cache", "KV cache of a replica", "At the planned rate.", names, rows)
+
+
 def _objective(one: Class | None, name: str) -> Cell:
     if one is None:
         return NOTHING

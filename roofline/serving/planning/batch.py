@@ -7,7 +7,7 @@ deployment takes the fewest replicas that end in time (`queueing/offline.py`), w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from roofline.serving.planning.performance import (
     closed_loop_performance,
     closed_loop_server,
 )
+from roofline.serving.planning.prefix_cache import PrefixCacheModel
 from roofline.serving.planning.sizing import Binds, SizedReplica, role_server
 from roofline.serving.queueing.offline import OfflineRun, offline_run, shares
 from roofline.serving.queueing.replica import BOUND, Replica
@@ -46,7 +47,10 @@ class BatchPerformance:
     each: ClosedLoopPerformance
 
 
-def size_for_batch(replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_slots: int) -> SizedReplica:
+def size_for_batch(
+    replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_slots: int,
+    prefix_cache: Callable[[int], PrefixCacheModel] | None = None,
+) -> SizedReplica:  # fmt: skip
     """The replica in the setting with the highest throughput at full load; its rate is 0 if all miss the TPOT objective.
 
     Args:
@@ -54,12 +58,15 @@ def size_for_batch(replica: Replica, load: Load, settings: Iterable[tuple[int, i
         load: the requests, with an objective for TPOT or without.
         settings: pairs of slots per rank and tokens per step; at least one.
         memory_slots: slots per rank that memory holds.
+        prefix_cache: makes the KV cache of a token budget, where requests have prompts that it retains.
     """
     tried: list[SizedReplica] = []
     limited = any(service.objectives for service in load.services)
     for slots, budget in settings:
         binds: Binds = "memory" if slots >= memory_slots else "throughput"
-        one = SizedReplica(replica, role_server(replica, load, "both", slots, budget), "both", slots, budget, 0.0, binds)
+        cache = None if prefix_cache is None else prefix_cache(budget)
+        server = role_server(replica, load, "both", slots, budget, prefix_cache=cache)
+        one = SizedReplica(replica, server, "both", slots, budget, 0.0, binds, cache)
         sequences = slots * replica.ranks
         rate = offline_run(closed_loop_server(one, load), _FULL * sequences).rate
         if limited and batch_performance(one, load, _FULL * sequences).each.misses(load):
@@ -124,7 +131,7 @@ def batch_performance(sized: SizedReplica, load: Load, share: float) -> BatchPer
 
 
 def _at_bound(sized: SizedReplica, load: Load, requests: float) -> OfflineRun:
-    server = role_server(sized.replica, load, "both", sized.slots, sized.budget, basis=BOUND)
+    server = role_server(sized.replica, load, "both", sized.slots, sized.budget, basis=BOUND, prefix_cache=sized.prefix_cache)
     return offline_run(closed_loop_server(replace(sized, server=server), load), requests)
 
 

@@ -342,7 +342,8 @@ def _mean_times(query: Query, draft: CandidateDraft) -> tuple[float, float]:
         return seen.ttft.mean or 0.0, seen.tpot.mean or 0.0
     rate = query.load.rate or 0.0
     first, last = draft.pools[0], draft.pools[-1]
-    prefills = steady(first.sized.server, rate / (first.replicas + draft.spare))
+    each = rate / (first.replicas + draft.spare)
+    prefills = steady(first.sized.at(query.load, each).server, each)
     decodes = prefills if last is first else steady(last.sized.server, rate / (last.replicas + draft.spare))
     shares = [service.mix.share for service in query.load.services]
     return (
@@ -482,7 +483,7 @@ def start_up_s(query: Query, sized: SizedReplica) -> float:
 
 def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance) -> Pool:
     sized, request = size.sized, size.sized.replica.request
-    hits = any(service.mix.cached for service in query.load.services)
+    hits = sized.prefix_cache is not None or any(service.mix.cached for service in query.load.services)
     batch = sized.slots * request.deployment.data_parallel_size
     full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
     pool = None if size.role == "both" else size.role
@@ -553,6 +554,7 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
     if seen.utilisation > _HIGH_UTILIZATION and load.concurrency is None:
         share = percent(_HIGH_UTILIZATION, 0)
         yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
+    yield from _notes_on_cache(query, draft, seen)
     yield from _notes_on_formats(query, draft.pools[0].sized.replica.request)
     longest = load.beyond if load.beyond is not None else load.longest
     if longest > option.longest:
@@ -570,6 +572,30 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
         link = cache_link(option.hardware)
         assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link
         yield f"caches move over {link[0]} at {link[1] / 1e9:g} GB/s per device"
+
+
+def _notes_on_cache(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[str]:
+    """What a KV cache that retains prefixes cannot do."""
+    state, pool = seen.cache, draft.pools[0]
+    if query.load.retained and pool.sized.prefix_cache is None:
+        yield "no prefixes are retained: blocks of layers with a window or a state are found by rules that are not modeled"
+    if state is None or query.load.rate is None:
+        return
+    if state.cache.given and state.needed is None:
+        yield f"the hit share that is given is more than the {percent(state.max_hit_rate, digits=3)} that turns have in common"
+    elif state.needed is not None and state.needed > (free := state.cache.num_blocks - state.running):
+        size = state.cache.block_size * state.cache.ranks
+        yield (
+            f"the given hit share needs {state.needed * size:,.0f} tokens of KV cache beside the running requests, which leave "
+            f"{max(free, 0.0) * size:,.0f}: enough for {percent(state.achievable_hit_rate, digits=3)}"
+        )
+    sized, each = pool.sized, query.load.rate / (pool.replicas + draft.spare)
+    empty = sized.server_of(query.load, state.cache.none_cached).capacity
+    if empty < each:
+        yield (
+            f"with an empty KV cache a replica serves {empty:.3g} requests/s, less than its {each:.3g}: after a start, or a "
+            "burst that evicts what is retained, it recovers only under less load"
+        )
 
 
 def _notes_on_formats(query: Query, request: ResolvedRequest) -> Iterable[str]:

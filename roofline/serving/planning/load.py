@@ -3,11 +3,13 @@ what may be searched, what is fixed, and the limits."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError
+from roofline.serving.planning.prefix_cache import Turns
 from roofline.serving.queueing.replica import REPRESENTATIVES, Mix
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
@@ -32,13 +34,17 @@ trace comes from silences as much as from bursts."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Service:
-    """One class: its requests, and the TTFT and TPOT, s, that a share (`percentile`) of them has to meet."""
+    """One class: its requests, and the TTFT and TPOT, s, that a share (`percentile`) of them has to meet.
+
+    `turns`: what the KV cache may retain of them, of all classes where one has conversations or system prompts; None: nothing.
+    """
 
     name: str
     mix: Mix
     ttft: float | None
     tpot: float | None
     percentile: float
+    turns: Turns | None = None
 
     @property
     def objectives(self) -> dict[str, float]:
@@ -79,26 +85,39 @@ class Load:
         """The requests of each class, for the queueing formulas."""
         return tuple(service.mix for service in self.services)
 
+    @property
+    def retained(self) -> tuple[tuple[Mix, Turns], ...]:
+        """The requests and turns of each class, where some have prompts that the KV cache may retain; else none."""
+        return tuple((one.mix, one.turns) for one in self.services if one.turns is not None)
+
+    @property
+    def has_cached_prompts(self) -> bool:
+        """Whether some prompts, or parts of them, are in the prefix cache."""
+        return bool(self.retained) or any(service.mix.cached for service in self.services)
+
     @classmethod
     def of(cls, traffic: Traffic) -> Load:
         """The load of some traffic at its peak, with means weighted by the arrivals (by the clients, in a closed loop).
 
         Raises:
-            InputError: some classes have clients and some have rates; conversations, of whose prompts no lengths are known.
+            InputError: some classes have clients and some have rates; clients that hold conversations.
         """
         if named := [one.name for one in traffic.classes if one.adapter is not None]:
             raise InputError(
                 f"class {named[0]!r} has a LoRA adapter, and what those take is simulated (roofline simulate), not planned"
             )
-        if common := [one.name for one in traffic.classes if one.conversation is not None]:
-            raise InputError(
-                f"class {common[0]!r} has conversations or system prompts, and what is cached of them is simulated (roofline "
-                "simulate), not planned: give whole prompts as input_len, and prefix_hit or cached_prefix"
-            )
         closed = traffic.closed
+        shared = [(one.name, one.conversation) for one in traffic.classes if one.conversation is not None]
+        if closed and (talking := [name for name, conversation in shared if conversation.turns is not None]):
+            raise InputError(
+                f"class {talking[0]!r} has clients that hold conversations, which are simulated (roofline simulate), not "
+                "planned: give the rate of their turns, clients/(pause + time of a turn), instead of a concurrency"
+            )
         parts = [float(one.concurrency if closed else one.rate) for one in traffic.classes]  # type: ignore[arg-type]
         shares = [part / sum(parts) for part in parts]
-        services = tuple(_service(one, share) for one, share in zip(traffic.classes, shares, strict=True))
+        services = tuple(
+            _service(one, share, retained=bool(shared)) for one, share in zip(traffic.classes, shares, strict=True)
+        )
         classes = list(zip(traffic.classes, shares, strict=True))
         ends = [_end(one) for one in traffic.classes]
         return cls(
@@ -108,33 +127,43 @@ class Load:
             concurrency=round(sum(parts) * traffic.peak_factor) if closed else None,
             cv=min(sum(share * one.burstiness**2 for one, share in classes) ** 0.5, BURSTIEST),
             burstiness=max(one.burstiness for one in traffic.classes),
-            mean_input=sum(share * one.input_len.mean for one, share in classes),
+            mean_input=sum(
+                share * (one.input_len.mean if service.turns is None else service.turns.mean_prompt)
+                for service, (one, share) in zip(services, classes, strict=True)
+            ),
             mean_output=sum(share * one.output_len.mean for one, share in classes),
-            longest=max(_longest(one) for one in traffic.classes),
+            longest=max(_longest(one, service.turns) for service, one in zip(services, traffic.classes, strict=True)),
             beyond=None if None in ends else max(end for end in ends if end is not None),
         )
 
 
-def _service(one: RequestClass, share: float) -> Service:
+def _service(one: RequestClass, share: float, *, retained: bool) -> Service:
     import numpy as np
 
-    prompts = np.sort(one.input_len.quantiles(REPRESENTATIVES)).astype(np.float64)
+    turns = Turns.of(one) if retained else None
+    prompts = turns.representatives() if turns is not None else np.sort(one.input_len.quantiles(REPRESENTATIVES))
     outputs = np.sort(one.output_len.quantiles(REPRESENTATIVES)).astype(np.float64)
-    return Service(
-        one.name, Mix(share, prompts, outputs, one.prefix_hit, one.cached_prefix), one.ttft, one.tpot, one.percentile
-    )
+    mix = Mix(share, prompts.astype(np.float64), outputs, one.prefix_hit, one.cached_prefix)
+    return Service(one.name, mix, one.ttft, one.tpot, one.percentile, turns)
 
 
 def _end(one: RequestClass) -> int | None:
     """Maximum tokens of a request of a class; None: unbounded."""
-    prompt, output = one.input_len.maximum, one.output_len.maximum
-    return None if prompt is None or output is None else prompt + output
+    prompt, output, shared = one.input_len.maximum, one.output_len.maximum, one.conversation
+    turns = 1 if shared is None or shared.turns is None else shared.turns.maximum
+    if prompt is None or output is None or turns is None:
+        return None
+    return turns * (prompt + output) + (0 if shared is None else shared.system_prompt)
 
 
-def _longest(one: RequestClass) -> int:
+def _longest(one: RequestClass, turns: Turns | None) -> int:
     """Tokens that 99.9 % of the requests of a class do not exceed."""
+    import numpy as np
+
     end = _end(one)
     far = one.input_len.quantile(_LONGEST) + one.output_len.quantile(_LONGEST)
+    if turns is not None and one.conversation is not None:
+        far = math.ceil(np.quantile(turns.prompts + turns.outputs, _LONGEST))
     return end if end is not None and end <= 2 * far else -(-far // _ROUND) * _ROUND
 
 

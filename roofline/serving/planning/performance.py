@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.predict.timing import pipeline
 from roofline.serving.planning.load import TPOT, TTFT, Load
+from roofline.serving.planning.prefix_cache import CacheState
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server
 from roofline.serving.queueing import tails
 from roofline.serving.queueing.closed_loop import ClosedLoop
-from roofline.serving.queueing.replica import BOUND, ESTIMATE, BatchServer, scatter
+from roofline.serving.queueing.replica import BOUND, ESTIMATE, BatchServer
 from roofline.serving.queueing.steady import Steady, steady
 from roofline.specs.workload import decode, prefill
 
@@ -88,6 +89,7 @@ class Performance:
         slot_wait_s: mean wait for a slot, s.
         utilisation: offered load over the saturation rate; above 1 if more arrives than is served.
         prompt_share: share of the busy time that prompts take.
+        cache: what the KV cache of the replica retains; None: nothing, or of clients.
     """
 
     ttft: LatencyStats
@@ -97,6 +99,7 @@ class Performance:
     slot_wait_s: float
     utilisation: float
     prompt_share: float
+    cache: CacheState | None = None
 
 
 def performance(
@@ -111,6 +114,9 @@ def performance(
         rates: requests/s of `first` and `last`.
         after_s: per class, seconds between a prompt and its first token (the transfer of the cache), (K,).
     """
+    colocated = last is first
+    first = first.at(load, rates[0])
+    last = first if colocated else last
     low, high = band(first, load)
     ends = {"mean": (1.0, None), "low": (low, None), "high": (high, None), "bound": (1.0, BOUND)}
     if first.replica.basis == BOUND:
@@ -131,6 +137,7 @@ def performance(
         slot_wait_s=float(decodes.slot_wait_s[0]),
         utilisation=max(rates[0] / first.server.capacity, rates[1] / last.server.capacity),
         prompt_share=_prompt_share(prefills, decodes),
+        cache=first.cache,
     )
 
 
@@ -161,8 +168,9 @@ def _steady_states(
 ) -> tuple[Steady, Steady]:  # fmt: skip
     def state(sized: SizedReplica, rate: float) -> Steady:
         server = role_server(
-            sized.replica, load, sized.role, sized.slots, sized.budget, scale=scale, basis=basis, after_s=after_s
-        )
+            sized.replica, load, sized.role, sized.slots, sized.budget, scale=scale, basis=basis, after_s=after_s,
+            prefix_cache=sized.prefix_cache, shares=() if sized.cache is None else sized.cache.shares,
+        )  # fmt: skip
         return steady(replace(coarsened(server), scatter=sized.server.scatter), rate)
 
     prefills = state(first, rates[0])
@@ -269,6 +277,8 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
         excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
         tokens_per_step=server.tokens_per_step,
         variance=server.scatter or 0.0,
+        cached_len=max(round(load.mean_input - server.mean_tokens), 0) if load.has_cached_prompts else 0,
+        max_running=float(sized.slots * ranks) if load.retained else None,
     )
     name = sized.replica.basis
     tpot = float(loop[name])
@@ -311,14 +321,14 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
 
 def closed_loop_server(sized: SizedReplica, load: Load) -> BatchServer:
     """The server of a replica whose slots are filled as soon as they are free: ranks with equal requests stay in step."""
-    return replace(sized.server, scatter=_closed_loop_scatter(load))
+    return replace(sized.server, scatter=_closed_loop_scatter(sized.server, load))
 
 
-def _closed_loop_scatter(load: Load) -> float | None:
+def _closed_loop_scatter(server: BatchServer, load: Load) -> float | None:
     """Squared coefficient of variation of the lengths of prompts; None: all requests are equal, so that data-parallel ranks
     have their prompts in the same steps."""
     equal = len(load.services) == 1 and all(len(set(part.outputs)) == 1 == len(set(part.prompts)) for part in load.mix)
-    return None if equal else scatter(load.mix)
+    return None if equal else server.scatter
 
 
 def _closed_loop_excess(server: BatchServer, *, in_turn: bool) -> Callable[[Array], Array] | None:

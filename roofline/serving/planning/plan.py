@@ -163,8 +163,8 @@ def plan(
         hardware: ids of accelerators or nodes; None: those with measured kernels and a known price.
         traffic: a file of classes of requests, or loaded traffic; else the options of one class:
             `rate` (requests/s) or `concurrency`, `input_len`, `output_len` (distributions) or `trace`, `ttft`, `tpot`
-            (seconds, or texts with a unit), `percentile`, `prefix_hit`, `cached_prefix`, `burstiness`, `peak_factor`,
-            `profile`.
+            (seconds, or texts with a unit), `percentile`, `prefix_hit`, `cached_prefix`, `system_prompt`,
+            `system_prompts`, `turns`, `think`, `burstiness`, `peak_factor`, `profile`.
         price: a file of prices; the shipped ranges are used for hardware that it lacks.
         inventory: available accelerators, such as `h100-sxm=16,l40s=8`.
         max_gpus: maximum number of accelerators.
@@ -380,6 +380,7 @@ def resolve(
             raise InputError(f"a number of devices in --hardware and {either} do not go together: say how many of each, once")
         stock = counts
     load = Load.of(resolved)
+    modes = _modes_of(load, modes)
     _check_lengths(model, load, fixed)
     return Query(
         model=model,
@@ -517,6 +518,18 @@ def _modes(mode: Any) -> tuple[Mode, ...]:
     return ("colocated", "disaggregated") if name == "any" else (name,)
 
 
+def _modes_of(load: Load, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+    """The modes that a load is planned in."""
+    if not load.retained:
+        return modes
+    if "colocated" not in modes:
+        raise InputError(
+            "--mode disaggregated: what pools retain of conversations and system prompts is simulated (roofline simulate "
+            "--disaggregated), not planned; give --mode colocated"
+        )
+    return ("colocated",)
+
+
 def _named(what: str, value: Any, allowed: Sequence[str], default: str) -> Any:
     if value is None:
         return default
@@ -557,11 +570,14 @@ def _traffic(query: Query) -> dict[str, Any]:
             {
                 "name": one.name, "rate": one.rate, "concurrency": one.concurrency if query.batch is None else None,
                 "input_len": str(one.input_len),
-                "output_len": str(one.output_len), "mean_input": one.input_len.mean, "mean_output": one.output_len.mean,
+                "output_len": str(one.output_len),
+                "mean_input": one.input_len.mean if service.turns is None else service.turns.mean_prompt,
+                "mean_output": one.output_len.mean,
+                "conversation": None if one.conversation is None else one.conversation.to_dict(),
                 "ttft_s": one.ttft, "tpot_s": one.tpot, "percentile": one.percentile, "prefix_hit": one.mean_hit,
                 "cached_prefix": one.cached_prefix or None, "burstiness": one.burstiness,
             }
-            for one in traffic.classes
+            for one, service in zip(traffic.classes, load.services, strict=True)
         ],
     }  # fmt: skip
 
@@ -591,10 +607,7 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
                          "TTFT depends on how the clients start and how equal their lengths are; TPOT does not")  # fmt: skip
     yield Assumption("memory", "mean lengths", "default",
                      "batch limits count requests of mean length, each at its last token")  # fmt: skip
-    for name, what in (("prefix_hit", "share"), ("cached_prefix", "number of tokens")):
-        if most := max(getattr(one, name) for one in query.traffic.classes):
-            yield Assumption(name, most, "given",
-                             f"the same {what} of every prompt is cached; its memory is counted for each request")  # fmt: skip
+    yield from _cache_assumptions(query)
     devices = {one.name: one for one in query.hardware}
     priced = {name: price for name in {one.hardware for one in candidates} if (price := query.prices.of(devices[name]))}
     for hardware, price in sorted(priced.items()):
@@ -606,6 +619,27 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
     if any(one.power.watts is not None for one in candidates):
         yield Assumption("power", "TDP", "default", "an upper bound: every device draws its TDP all the time, times the PUE "
                          f"of {query.pue:g}")  # fmt: skip
+
+
+def _cache_assumptions(query: Query) -> Iterable[Assumption]:
+    """What is assumed of prompts that the KV cache retains."""
+    load = query.load
+    held = "what retains it is not counted: --turns, --think and --system-prompt say what there is to retain"
+    if load.retained:
+        held = "the memory that this needs is in kv_cache"
+    for name, what in (("prefix_hit", "share"), ("cached_prefix", "number of tokens")):
+        if most := max(getattr(one, name) for one in query.traffic.classes):
+            why = f"the same {what} of every prompt is cached; its memory is counted for each request; {held}"
+            yield Assumption(name, most, "given", why)
+    if any(turns.conversation.turns is not None for _, turns in load.retained):
+        why = "turns of a conversation go to the replica, and data-parallel rank, of its first"
+        yield Assumption("router", "session-sticky", "assumed", why)
+    if load.retained and load.rate is None:
+        why = "they stay cached: what is evicted is computed for requests at a rate"
+        yield Assumption("prefix_caching", "system prompts", "assumed", why)
+    elif load.retained:
+        why = "blocks stay cached until they are taken; how many are is computed, by Che's approximation"
+        yield Assumption("prefix_caching", "least recently used", "default", why)
 
 
 def _provenance(request: ResolvedRequest, query: Query) -> Iterable[Assumption]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.documents import dump_json, envelope
 from roofline.registry import Displayed
 from roofline.serving.planning.performance import LatencyStats, Performance
+from roofline.serving.planning.prefix_cache import KVCacheUse
 from roofline.serving.planning.sizing import Binds
 from roofline.specs.prices import Price
 from roofline.specs.source import Assumption
@@ -270,6 +271,11 @@ class Candidate:
         return sum(pool.replicas for pool in self.pools)
 
     @property
+    def kv_cache(self) -> KVCacheUse | None:
+        """What the KV cache of a replica holds; None where prompts have nothing in common, or come from clients."""
+        return None if self.performance.cache is None else self.performance.cache.use()
+
+    @property
     def tightest(self) -> Pool:
         """The pool with the lowest requests/s within the objectives, spares not counted."""
         return min(self.pools, key=lambda pool: pool.max_rate * (pool.replicas - pool.spare))
@@ -347,6 +353,7 @@ class Candidate:
             },
             "utilisation": self.performance.utilisation,
             "running": self.performance.running,
+            "kv_cache": None if self.kv_cache is None else asdict(self.kv_cache),
             "cost_per_hour": self.cost.per_hour,
             "cost_per_hour_range": None if self.cost.low is None else [self.cost.low, self.cost.high],
             "cost_per_hour_scaled": self.cost.scaled_per_hour,

@@ -9,7 +9,7 @@ Source: Splitwise, arXiv:2311.18677, section 4; DistServe, arXiv:2401.09670, sec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,16 +18,18 @@ from roofline.errors import RooflineError
 from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.predict.drafts import resolve
 from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.memory import largest
 from roofline.predict.request import PhaseName, ResolvedRequest, Workload
 from roofline.predict.speculation import Speculation
 from roofline.serving.kv_transfer import cache_bytes, cache_link
 from roofline.serving.planning.batch import size_for_batch
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
+from roofline.serving.planning.prefix_cache import PrefixCacheModel, distinct, prefix_cache_model
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
-from roofline.specs.workload import Step, decode, prefill
+from roofline.specs.workload import Segment, Step, decode, prefill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -278,11 +280,12 @@ def _option(
     memory_slots = max(slots for _, slots in held)
     sized: dict[Role, SizedReplica] = {}
     after: tuple[Any, ...] = ()
+    caches = prefix_cache(request, load, wanted)
     if query.batch is not None:
-        sized["both"] = size_for_batch(replica, load, settings, memory_slots)
+        sized["both"] = size_for_batch(replica, load, settings, memory_slots, caches)
     elif "colocated" in query.modes:
         tried = settings[:1] if load.concurrency is not None else settings
-        sized["both"] = size_replica(replica, load, tried, memory_slots)
+        sized["both"] = size_replica(replica, load, tried, memory_slots, prefix_cache=caches)
     link = cache_link(hardware) if "disaggregated" in query.modes and load.concurrency is None else None
     if link is not None and load.mean_output > 1:
         after = _transfer_s(request, load, link[1])
@@ -332,17 +335,67 @@ def _unfit(
     return RejectedLayout(hardware, precision, layout, why, part.loaded_bytes, part.budget_bytes)
 
 
+def prefix_cache(request: ResolvedRequest, load: Load, longest: int) -> Callable[[int], PrefixCacheModel] | None:
+    """What makes the KV cache of a replica at a token budget; None where requests have no prompts that it retains, or a model
+    has layers whose blocks are not found again.
+
+    Args:
+        request: the deployment.
+        load: the requests.
+        longest: tokens of the longest sequence.
+    """
+    if not load.retained or not caches_prefixes(request):
+        return None
+    from roofline.serving.preemption.costs import replica_bytes
+    from roofline.serving.simulation.server import kv_cache_blocks  # takes time to load
+
+    def model(budget: int) -> PrefixCacheModel:
+        memory, ranks = _with_settings(request, None, budget).memory, request.deployment.data_parallel_size
+        step = (Segment(ranks, min(budget, longest), 0),)
+        blocks = min(kv_cache_blocks(stage, float(stage.usable_bytes(step)), longest) for stage in memory.stages)
+        return prefix_cache_model(
+            load.retained, blocks.num_gpu_blocks, blocks.block_size, replica_bytes(request, blocks.block_size), ranks
+        )
+
+    return model
+
+
+def caches_prefixes(request: ResolvedRequest) -> bool:
+    """Whether prompts find cached blocks: of layers that keep all tokens. Windows and states have rules of their own."""
+    layouts = [layout for stage in request.memory.stages for layout in stage.layouts]
+    return all(not layout.state_bytes and all(kind.window is kind.chunk is None for kind in layout.kinds) for layout in layouts)
+
+
 def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
     """Requests of mean length, each at its last token, that memory holds per rank, as `analyze` computes; 0: none.
+
+    Blocks of a system prompt exist once, however many of them run.
 
     NB: most running requests are not at their last token; what they leave free serves those longer than the mean.
     """
     ranks = request.deployment.data_parallel_size
+    if any(turns.conversation.system_prompt for _, turns in load.retained) and caches_prefixes(request):
+        return largest(lambda slots: _sharing_requests_fit(request, load, slots), MAX_SLOTS)
     context = max(round(load.mean_input + load.mean_output) - 1, 1)
     slots = min(MAX_SLOTS * ranks, request.memory.max_batch(context)) // ranks
     while slots and not _mean_requests(request, load, slots).all_fit():
         slots = min(slots - 1, int(slots * 0.98))
     return slots
+
+
+def _sharing_requests_fit(request: ResolvedRequest, load: Load, slots: int) -> bool:
+    """Whether memory holds `slots` requests of mean lengths per rank, of which those with the same system prompt share it."""
+    context = max(round(load.mean_input + load.mean_output) - 1, 1)
+    for part in request.memory.stages:
+        shared = 0.0
+        for mix, turns in load.retained:
+            running, one = slots * mix.share, turns.conversation
+            size = sum(float(layout.shared(one.system_prompt, context)) for layout in part.layouts)
+            shared += max(running - distinct(running, one.system_prompts), 0.0) * size
+        for _, step in _mean_requests(request, load, slots).memory_steps():
+            if float(part.needed_bytes(step)) - shared > float(part.usable_bytes(step)):
+                return False
+    return True
 
 
 def _mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedRequest:

@@ -255,6 +255,8 @@ class _Server:
             **self.option.fixed, "max_num_seqs": self.sized.slots, "max_num_batched_tokens": self.sized.budget,
             "max_model_len": self.option.longest,
         }  # fmt: skip
+        if any(turns.conversation.turns is not None for _, turns in self.query.load.retained):
+            deployment["router"] = "session-sticky"
         return simulate(
             self.sized.replica.request.model, self.option.hardware, workload=workload, requests=requests, replicas=replicas,
             seed=_SEED, replications=replications, attention_dp_balance=self.query.attention_dp_balance, **deployment,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.serving.planning.load import TPOT, TTFT, Load
+from roofline.serving.planning.prefix_cache import CacheState, PrefixCacheModel, Shares
 from roofline.serving.queueing.replica import REPRESENTATIVES, BatchServer, Replica
 from roofline.serving.queueing.steady import Steady, steady
 
@@ -37,6 +38,8 @@ class SizedReplica:
         budget: tokens per step.
         max_rate: requests/s of all its ranks within every objective; 0: none.
         binds: what stops it there.
+        prefix_cache: its KV cache, where requests have prompts that it retains; then `server` is that at the rate of `cache`.
+        cache: its state at `max_rate`, or at the rate of `at`.
     """
 
     replica: Replica
@@ -46,11 +49,26 @@ class SizedReplica:
     budget: int
     max_rate: float
     binds: Binds
+    prefix_cache: PrefixCacheModel | None = None
+    cache: CacheState | None = None
+
+    def at(self, load: Load, rate: float) -> SizedReplica:
+        """The replica at a rate in requests/s, with what its KV cache retains there."""
+        if self.prefix_cache is None or load.rate is None:
+            return self
+        state, _, _ = self.prefix_cache.state(rate, lambda shares: coarsened(self.server_of(load, shares)))
+        return replace(self, server=self.server_of(load, state.shares), cache=state)
+
+    def server_of(self, load: Load, shares: Shares) -> BatchServer:
+        """Its server, by class of requests and what they find in the KV cache."""
+        return role_server(
+            self.replica, load, self.role, self.slots, self.budget, prefix_cache=self.prefix_cache, shares=shares
+        )
 
 
 def role_server(
     replica: Replica, load: Load, role: Role, slots: int, budget: int, *, scale: float = 1.0, basis: str | None = None,
-    after_s: tuple[Any, ...] = (),
+    after_s: tuple[Any, ...] = (), prefix_cache: PrefixCacheModel | None = None, shares: Shares = (),
 ) -> BatchServer:  # fmt: skip
     """The batch server of a role: both phases, prompts alone, or outputs alone.
 
@@ -63,10 +81,15 @@ def role_server(
         scale: factor on all times.
         basis: "bound" or "estimate"; None: the replica's.
         after_s: per class, seconds between a prompt and its first token, (K,); of prefill alone.
+        prefix_cache: the KV cache, where requests have prompts that it retains.
+        shares: by class, the share of its requests in each case of that; (): everything is cached.
     """
     import numpy as np
 
-    both = replica.server(load.mix, slots, budget, cv=load.cv, scale=scale, basis=basis)
+    mix = load.mix
+    if prefix_cache is not None:
+        mix, shares = prefix_cache.mix, shares or prefix_cache.all_cached
+    both = replica.server(mix, slots, budget, cv=load.cv, scale=scale, basis=basis, shares=shares)
     if role == "prefill":
         demands = tuple(
             replace(demand, decode_steps=np.zeros(1), decode_tokens=None, rounds_variance=0.0, after_s=after)
@@ -83,7 +106,7 @@ def role_server(
 
 def size_replica(
     replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_slots: int, role: Role = "both",
-    after_s: tuple[Any, ...] = (),
+    after_s: tuple[Any, ...] = (), prefix_cache: Callable[[int], PrefixCacheModel] | None = None,
 ) -> SizedReplica:  # fmt: skip
     """The replica in the setting with the highest rate within the objectives; of equal ones the first.
 
@@ -94,9 +117,40 @@ def size_replica(
         memory_slots: slots per rank that memory holds.
         role: both phases, prefill alone, or decode alone.
         after_s: per class, seconds between a prompt and its first token, (K,).
+        prefix_cache: makes the KV cache of a token budget, where requests have prompts that it retains.
     """
+    if prefix_cache is not None:
+        cached = [
+            _with_prefixes(replica, load, slots, budget, memory_slots, prefix_cache(budget)) for slots, budget in settings
+        ]
+        return max(cached, key=lambda one: one.max_rate)
     tried = [_with_setting(replica, load, role, slots, budget, memory_slots, after_s) for slots, budget in settings]
     return max(tried, key=lambda one: one.max_rate)
+
+
+def _with_prefixes(
+    replica: Replica, load: Load, slots: int, budget: int, memory_slots: int, cache: PrefixCacheModel
+) -> SizedReplica:
+    """A replica whose KV cache retains prefixes: what they save depends on the rate, which is searched for by bisection."""
+    server = role_server(replica, load, "both", slots, budget, prefix_cache=cache)
+    sized = SizedReplica(replica, server, "both", slots, budget, 0.0, "throughput", cache)
+    if load.rate is None:
+        return replace(sized, max_rate=server.capacity * UTILISATION, cache=None)
+    good, bad, rate = 0.0, 1.0, 1.0  # shares of the highest rate, of a cache that has everything
+    top = server.capacity * UTILISATION
+    binds: Binds | None = None
+    while bad - good > 1 / (_COARSE * _FINE):
+        _, made, seen = cache.state(rate * top, lambda shares: coarsened(sized.server_of(load, shares)))
+        if rate * top <= UTILISATION * made.capacity * (1 + 1e-9) and bool(_meets_objectives(seen, load, "both")[0]):
+            good = rate
+            if good == 1.0:
+                binds = _saturated_by(seen, slots, memory_slots)
+                break
+        else:
+            bad = rate
+            binds = _missed_by(seen, 0, load, "both", slots, memory_slots)
+        rate = (good + bad) / 2
+    return replace(sized.at(load, max(good, 1 / (_COARSE * _FINE)) * top), max_rate=good * top, binds=binds or "throughput")
 
 
 def _with_setting(

@@ -73,6 +73,8 @@ class ClosedLoop:
         excess: Callable[[Array], Array] | None = None,
         tokens_per_step: float = 1.0,
         variance: float = 0.0,
+        cached_len: float = 0.0,
+        max_running: float | None = None,
     ) -> dict[str, Array]:
         """Mean TPOT in the steady state: seconds per output token after the first.
 
@@ -84,6 +86,8 @@ class ClosedLoop:
                 one; None: ranks are in step.
             tokens_per_step: mean tokens that a sequence gets per decode step (a round of speculative decoding).
             variance: squared coefficient of variation of the lengths of prompts; of pipelines.
+            cached_len: tokens of each prompt that are in the prefix cache; the rest is computed.
+            max_running: sequences that memory holds; None: as many as have memory of their own for all their tokens.
 
         Returns:
             Arrays of the broadcast shape, in seconds: `bound` (decode steps at the hardware's bound: no prompts of others, no
@@ -101,7 +105,8 @@ class ClosedLoop:
         replicas = request.deployment.data_parallel_size
         lengths, places = np.unique(prompt + np.floor(output / 2), return_inverse=True)
         held = np.array([request.memory.max_batch(int(tokens)) for tokens in lengths], dtype=np.float64)
-        clients = np.minimum(clients, np.maximum(held[places].reshape(prompt.shape), replicas))
+        most = held[places].reshape(prompt.shape) if max_running is None else max_running
+        clients = np.minimum(clients, np.maximum(most, replicas))
         replica = np.maximum(clients / replicas, 1)
         num_stages = request.deployment.pipeline_parallel_size
         microbatch = np.maximum(clients / num_stages, np.minimum(clients, replicas))
@@ -116,7 +121,7 @@ class ClosedLoop:
 
         def adds(prompts: int) -> list[Array]:
             """What a step has more with some prompts of all ranks."""
-            mixed = self.steps.times((middle, Segment(prompts, prompt, 0)))
+            mixed = self.steps.times((middle, Segment(prompts, prompt - cached_len, cached_len)))
             return [one - other for one, other in zip(mixed, without, strict=True)]
 
         each = adds(replicas)

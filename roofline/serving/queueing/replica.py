@@ -228,7 +228,9 @@ class Mix:
         prompts: prompt tokens, (K,).
         outputs: output tokens, (K2,).
         hit: share of a prompt's tokens that the prefix cache has; at least one token is computed; or
-        prefix: the first tokens of a prompt, which it has.
+        prefix: the first tokens of a prompt, which it has; or
+        new: the tokens to compute of each prompt, ascending, (K,); then prompts need not be.
+        cases: the requests by what the prefix cache has of them, of which a server is given the shares.
     """
 
     share: float
@@ -236,17 +238,21 @@ class Mix:
     outputs: Array
     hit: float = 0.0
     prefix: int = 0
+    new: Array | None = None
+    cases: tuple[Mix, ...] = ()
 
     @property
     def cached(self) -> bool:
         """Whether the prefix cache has anything of the prompts."""
-        return self.hit > 0 or self.prefix > 0
+        return self.hit > 0 or self.prefix > 0 or bool(self.cases)
 
     @property
     def computed(self) -> Array:
         """Tokens of each prompt that the prefix cache lacks, at least 1: shape (K,)."""
         import numpy as np
 
+        if self.new is not None:
+            return self.new
         computed = np.ceil(self.prompts * (1 - self.hit) - 1e-6)  # NB: 100 * (1 - 0.95) is a little more than 5
         least: Array = np.maximum(computed - self.prefix, 1.0)
         return least
@@ -283,7 +289,9 @@ class Replica:
     _decode: dict[tuple[Any, ...], tuple[Array, dict[str, Array], Array, dict[str, Array]]] = field(
         default_factory=dict, repr=False
     )
-    _prompt: dict[tuple[Any, ...], list[dict[int, dict[str, tuple[Array, float]]]]] = field(default_factory=dict, repr=False)
+    _prompt: dict[tuple[Any, ...], list[list[dict[int, dict[str, tuple[Array, float]]]]]] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def basis(self) -> str:
@@ -308,8 +316,9 @@ class Replica:
         return self.request.deployment.pipeline_parallel_size
 
     def server(
-        self, mix: Sequence[Mix], slots: int, budget: int, *, cv: float = 1, scale: float = 1, basis: str | None = None
-    ) -> BatchServer:
+        self, mix: Sequence[Mix], slots: int, budget: int, *, cv: float = 1, scale: float = 1, basis: str | None = None,
+        shares: Sequence[Sequence[float]] = (),
+    ) -> BatchServer:  # fmt: skip
         """The batch server of a setting, whose step times are interpolated between those that are computed once.
 
         Args:
@@ -319,6 +328,7 @@ class Replica:
             cv: coefficient of variation of the times between arrivals.
             scale: factor on all times.
             basis: "bound" or "estimate"; None: the replica's.
+            shares: by class, the share of its requests in each of its cases.
 
         Raises:
             KeyError: a budget that is not one of `budgets`.
@@ -330,15 +340,21 @@ class Replica:
         decode = np.interp(np.arange(1, slots + 1), batches, seconds[name]) * scale
         running, prompts = self._prompts(mix)
         demands = tuple(
-            Demand(
-                share=part.share,
-                running=running,
-                prompt_s=np.maximum(added[budget][name][0], 0.0) * scale,
-                prompt_tokens=part.computed,
-                decode_steps=np.maximum(part.outputs - 1.0, 0.0),
-                rank_share=added[budget][name][1],
+            _blended(
+                [
+                    Demand(
+                        share=part.share,
+                        running=running,
+                        prompt_s=np.maximum(added[budget][name][0], 0.0) * scale,
+                        prompt_tokens=case.computed,
+                        decode_steps=np.maximum(part.outputs - 1.0, 0.0),
+                        rank_share=added[budget][name][1],
+                    )
+                    for case, added in zip(part.cases or (part,), of_part, strict=True)
+                ],
+                of_class,
             )
-            for part, added in zip(mix, prompts, strict=True)
+            for part, of_part, of_class in zip(mix, prompts, shares or ((1.0,),) * len(mix), strict=True)
         )
         step_tokens = 1
         if self.speculation is not None:
@@ -348,7 +364,7 @@ class Replica:
         # the microbatch of each stage is a part of what runs, with its own token budget
         return BatchServer(
             decode, demands, budget * self.microbatches, self.ranks, self.microbatches, cv,
-            scatter=scatter(mix), hold_steps=HOLD_STEPS if self.balanced else 0, step_tokens=step_tokens,
+            scatter=scatter(demands), hold_steps=HOLD_STEPS if self.balanced else 0, step_tokens=step_tokens,
         )  # fmt: skip
 
     def _decoding(self, mix: Sequence[Mix]) -> tuple[Array, dict[str, Array], Array, dict[str, Array]]:
@@ -385,12 +401,14 @@ class Replica:
 
         return float(round(np.average([part.met[0].mean() for part in mix], weights=[part.share for part in mix])))
 
-    def _prompts(self, mix: Sequence[Mix]) -> tuple[Array, list[dict[int, dict[str, tuple[Array, float]]]]]:
-        """Batch sizes, and by class and budget the seconds that prompts add at these, with the fullest rank's share of them."""
+    def _prompts(self, mix: Sequence[Mix]) -> tuple[Array, list[list[dict[int, dict[str, tuple[Array, float]]]]]]:
+        """Batch sizes, and by class, case and budget the seconds that prompts add at these, with the fullest rank's share of
+        them."""
         _, _, running, alone = self._decoding(mix)
         key = tuple(id(part) for part in mix)
         if key not in self._prompt:
-            self._prompt[key] = [self._added(part, running, alone, self._context(mix)) for part in mix]
+            context = self._context(mix)
+            self._prompt[key] = [[self._added(case, running, alone, context) for case in part.cases or (part,)] for part in mix]
         return running, self._prompt[key]
 
     def _added(
@@ -430,6 +448,35 @@ class Replica:
 
     def _seconds(self, step: tuple[Segment, ...], batch: Array) -> dict[str, Array]:
         return step_seconds(self.steps, step, batch)
+
+
+def _blended(cases: list[Demand], shares: Sequence[float]) -> Demand:
+    """The demand of requests of which a share is in each case: as many representatives as one case has, in the order of the
+    tokens to compute, each the mean of an equal part of all. Means are kept."""
+    import numpy as np
+
+    if len(cases) == 1:
+        return cases[0]
+    sizes = np.array([len(case.prompt_tokens) for case in cases])
+    weight = np.repeat(np.asarray(shares) / sum(shares) / sizes, sizes)
+    tokens = np.concatenate([case.prompt_tokens for case in cases])
+    order = np.argsort(tokens, kind="stable")
+    ends = np.concatenate([[0.0], np.cumsum(weight[order])])
+    count = len(cases[0].prompt_tokens)
+    cuts = np.linspace(0, ends[-1], count + 1)
+
+    def part(values: Array) -> Array:
+        sums = np.concatenate([[0.0], np.cumsum(values[order] * weight[order])])
+        return np.asarray(np.diff(np.interp(cuts, ends, sums)) * count / ends[-1])
+
+    seconds = [float(share * case.prompt_s.mean()) for share, case in zip(shares, cases, strict=True)]
+    fullest = sum(one * case.rank_share for one, case in zip(seconds, cases, strict=True))
+    return replace(
+        cases[0],
+        prompt_s=np.stack([part(np.concatenate(rows)) for rows in zip(*(case.prompt_s for case in cases), strict=True)]),
+        prompt_tokens=part(tokens),
+        rank_share=fullest / sum(seconds) if sum(seconds) else 1.0,
+    )
 
 
 def _in_rounds(demand: Demand, lengths: RoundLengths) -> Demand:
@@ -485,8 +532,8 @@ def fullest_share(each: float, one: float, ranks: int) -> float:
     return min(max((ranks * one / each - 1) / (ranks - 1), 0.0), 1.0) if each > 0 else 1.0
 
 
-def scatter(mix: Sequence[Mix]) -> float:
+def scatter(demands: Sequence[Demand]) -> float:
     """Squared coefficient of variation of the prompt tokens to compute, over all classes: 0 for prompts of one length."""
-    mean = sum(part.share * float(part.computed.mean()) for part in mix)
-    square = sum(part.share * float((part.computed**2).mean()) for part in mix)
+    mean = sum(one.share * float(one.prompt_tokens.mean()) for one in demands)
+    square = sum(one.share * float((one.prompt_tokens**2).mean()) for one in demands)
     return max(square / mean**2 - 1, 0.0)

@@ -63,6 +63,9 @@ class Workload:
         warm_up: the first requests of all clients, which are not counted.
         source: as the user gave it.
         profile: load over a day, which the arrivals follow; None: it is constant.
+
+    Raises:
+        InputError: a class has conversations or system prompts, and says what is cached of its prompts.
     """
 
     classes: tuple[RequestClass, ...] = ()
@@ -75,6 +78,15 @@ class Workload:
     warm_up: int = 0
     source: str = ""
     profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        for one in self.classes:
+            if one.conversation is not None and (one.prefix_hit or one.cached_prefix):
+                key = "prefix_hit" if one.prefix_hit else "cached_prefix"
+                raise InputError(
+                    f"class {one.name!r}: {key} says what is cached, and with turns or a system prompt that is simulated: give "
+                    "one of them"
+                )
 
     @property
     def closed(self) -> bool:

@@ -254,11 +254,7 @@ class _ClassBuilder:
             "turns": lambda value: parse_lengths(value, "", self.folder),
             "think": parse_pause,
         }
-        conversation = parse_conversation({key: self._parsed(key, parsers[key]) for key in KEYS}, self.fail)
-        if conversation is not None and (both := [key for key in ("prefix_hit", "cached_prefix") if self._has(key)]):
-            given = next(key for key in KEYS if self._has(key))
-            raise self.fail(both[0], f"says what is cached, and with {given} that is simulated: give one of them")
-        return conversation
+        return parse_conversation({key: self._parsed(key, parsers[key]) for key in KEYS}, self.fail)
 
     def _generator(self, concurrency: int | None) -> dict[str, Any]:
         """How the load generator starts and stops clients."""

@@ -46,6 +46,39 @@ class Pause:
             return float(rng.lognormal(math.log(self.mean) - variance / 2, math.sqrt(variance)))
         return self.mean
 
+    def within(self, seconds: float) -> float:
+        """Probability that a pause is shorter than `seconds`.
+
+        >>> Pause(10.0).within(9.0), Pause(10.0).within(11.0), round(Pause(10.0, 10.0, "exponential").within(10.0), 4)
+        (0.0, 1.0, 0.6321)
+        """
+        return 0.0 if seconds <= 0 else self._integrals(seconds)[0]
+
+    def mean_up_to(self, seconds: float) -> float:
+        """Mean of the shorter of a pause and `seconds`, in seconds: for how long a cache that forgets after `seconds` holds
+        what the next turn needs.
+
+        >>> Pause(10.0).mean_up_to(4.0), Pause(10.0).mean_up_to(40.0)
+        (4.0, 10.0)
+        >>> round(Pause(10.0, 10.0, "exponential").mean_up_to(10.0), 3)  # 10 (1 - 1/e)
+        6.321
+        """
+        return 0.0 if seconds <= 0 else self._integrals(seconds)[1]
+
+    def _integrals(self, seconds: float) -> tuple[float, float]:
+        """P(Z < t) and E[min(Z, t)] = E[Z; Z < t] + t P(Z >= t), for t > 0."""
+        if self.shape == "exponential" and self.mean:
+            below = -math.expm1(-seconds / self.mean)
+            return below, self.mean * below
+        if self.shape == "lognormal" and self.mean and self.sd:
+            if seconds == math.inf:
+                return 1.0, self.mean
+            variance = math.log1p((self.sd / self.mean) ** 2)
+            z = (math.log(seconds / self.mean) + variance / 2) / math.sqrt(variance)
+            below, part = (0.5 * math.erfc(-x / math.sqrt(2)) for x in (z, z - math.sqrt(variance)))
+            return below, self.mean * part + seconds * (1 - below)
+        return float(seconds > self.mean), min(self.mean, seconds)
+
 
 def parse_pause(value: object) -> Pause:
     """Parse a pause: `0`, `10 s`, `exponential:10 s` or `lognormal:10 s:5 s` (mean and standard deviation).

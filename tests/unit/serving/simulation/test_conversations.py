@@ -191,7 +191,10 @@ def test_routers() -> None:
     [
         ({"think": "5 s"}, "--think: is the pause between the turns of a conversation: give turns"),
         ({"system_prompts": 3}, "--system-prompts: says how many there are: give system_prompt"),
-        ({"turns": 3, "prefix_hit": 0.5}, "--prefix-hit: says what is cached, and with turns that is simulated"),
+        (
+            {"turns": 3, "prefix_hit": 0.5},
+            "prefix_hit says what is cached, and with turns or a system prompt that is simulated",
+        ),
         ({"turns": 3, "think": "gamma:3"}, "--think: unknown pause 'gamma'"),
         ({"turns": 3, "think": "lognormal:3 s"}, "--think: must be lognormal:MEAN:SD"),
         ({"turns": 0}, "--turns"),
@@ -201,13 +204,6 @@ def test_wrong_options(given: dict[str, Any], error: str) -> None:
     """Each says what it needs."""
     with pytest.raises(InputError, match=error):
         asked(rate=1, input_len=20, output_len=10, **given)
-
-
-def test_plans_refuse_conversations() -> None:
-    """Formulas have no hit rate: it is a result."""
-    traffic = roofline.serving.traffic.build.single(rate=1, input_len=20, output_len=10, turns=3)
-    with pytest.raises(InputError, match="has conversations or system prompts"):
-        roofline.plan("llama-3.1-8b", hardware="h100-sxm", traffic=traffic)
 
 
 def test_hit_rate_is_a_result() -> None:
