@@ -173,7 +173,7 @@ def _by_kind(result: Profile, most: int | None) -> Table:
     cells = [(_kind(entry.kind), *_figures(entry, result.time_s)) for entry in entries]
     if rest := result.operators[len(entries) :]:
         took = sum(entry.time_s for entry in rest)
-        cells.append((f"{len(rest)} more kinds", f"{sum(entry.n for entry in rest):,}", formatting.seconds(took),
+        cells.append((plural(len(rest), "more kind"), f"{sum(entry.n for entry in rest):,}", formatting.seconds(took),
                       percent(took / result.time_s, 1), "", "", "", ""))  # fmt: skip
     note = "of roof: bound / time; of estimate: time of measured kernels of the kind / time; !: above the roof, see -v"
     return Table("Time by operator", note, ("operator", *_COLUMNS), (False, *(True,) * 7), tuple(cells))

@@ -306,6 +306,7 @@ class Grouped:
     calls: set[int] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     time_s: float = 0.0
+    kernels: int = 0
     moved: float = float("nan")
     world: int = 0
     activity: int = 0
@@ -359,6 +360,7 @@ def group_operators(
         seconds = kernels.duration_s[at]
         group.names[text] = group.names.get(text, 0.0) + seconds
         group.time_s += seconds
+        group.kernels += 1
         for counter, values in counters.items():  # NaN stays NaN: not all were measured
             group.counted[counter] = group.counted.get(counter, 0.0) + float(values[at])
         if identity is None or not identity.part:
@@ -392,7 +394,7 @@ class Describer:
         """The operator of a group."""
         host = self.trace.kernels.operators[group.operator] if group.operator >= 0 else None
         work = self.work(group, host)
-        n = len(group.calls) or sum(group.counts.values()) or 1
+        n = len(group.calls) or sum(group.counts.values()) or group.kernels
         result = OperatorTime(
             group.kind or self._kind(group),
             self.label(group, host, work),
