@@ -371,6 +371,7 @@ class _Reader:
 
         signature, start, duration, thread, _ = (np.frombuffer(column, dtype=column.typecode) for column in self.calls)
         own, root = duration.copy(), np.arange(len(duration))
+        operators = ["::" in operator.name for operator in self.operators.values]
         calls = np.zeros(len(duration), dtype=bool)
         # by thread, then start, and the longer first of those that begin together: the one that called comes before
         by_start = np.lexsort((-duration, start, thread))
@@ -381,7 +382,9 @@ class _Reader:
                 stack.pop()
             if stack:
                 own[stack[-1][1]] -= duration[at]
-                root[at] = root[stack[-1][1]]
+                # what surrounds compiled code is no operator: those inside it are calls of their own
+                if operators[signature[stack[-1][1]]]:
+                    root[at] = root[stack[-1][1]]
                 calls[stack[-1][1]] = True
             stack.append((begin + float(duration[at]), at, on))
         names: Index[str] = Index()

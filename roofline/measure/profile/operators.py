@@ -367,7 +367,7 @@ def group_operators(
             if not group.counts:  # the main kernel decides what the call is
                 group.identity, group.activity = identity, kernels.activity[at]
             group.counts[text] += 1
-            if kernels.call[at] >= 0 and not path:
+            if kernels.call[at] >= 0 and not path and ACTIVITIES[kernels.activity[at]] != "cpu":
                 group.calls.add(kernels.call[at])
         elif group.identity is None:
             group.identity = identity

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from roofline.formatting import plural
+from roofline.measure.profile.trace import ACTIVITIES
 from roofline.measure.records.columns import COLUMNS
 from roofline.measure.records.ops import RECORD_OPS
 from roofline.specs.kernel_rules import COLLECTIVES
@@ -34,8 +35,9 @@ def records_of(result: Profile, rules: Rules) -> list[dict[str, str]]:
     for at, identity in enumerate(result.identities):
         if identity is None or kernels.operator[at] < 0:
             continue
-        # kernels without a known call are calls of their own
-        call = kernels.call[at] if kernels.call[at] >= 0 else -2 - at
+        # kernels without a known call are calls of their own, and so is each operator of a run on the CPU
+        own = kernels.call[at] < 0 or ACTIVITIES[kernels.activity[at]] == "cpu"
+        call = -2 - at if own else kernels.call[at]
         calls[kernels.operator[at], call].append(at)
     samples: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     names: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
