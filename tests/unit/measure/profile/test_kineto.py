@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -235,3 +237,31 @@ def test_memory_does_not_grow_with_what_is_not_kept(tmp_path: Path) -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 0.6 * path.stat().st_size
+
+
+@pytest.mark.slow
+def test_a_large_trace_takes_little_memory(tmp_path: Path) -> None:
+    """100 MB: kernels, operators and their launches in 130,000 groups, read by a process that stays below 300 MB."""
+    path = tmp_path / "t.json"
+    padding = "x" * 250
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"deviceProperties": [{"name": "NVIDIA H100 80GB HBM3"}], "traceEvents": [{"ph": "M"}')
+        for number in range(130_000):
+            start = 10.0 * number
+            events = [
+                operator("aten::mm", start, 5.0, number, MM),
+                launch(start + 1, number),
+                kernel("gemm_" + padding, start + 4, 3.0, correlation=number, **{"External id": number}),
+            ]
+            file.write("".join("," + json.dumps(event) for event in events))
+        file.write("]}")
+    assert path.stat().st_size > 100e6
+    code = (
+        "import resource, sys; from pathlib import Path; from roofline.measure.profile.kineto import read_kineto; "
+        "trace = read_kineto(Path(sys.argv[1])); "
+        "print(len(trace.kernels), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    count, most = map(int, done.stdout.split())
+    assert count == 130_000
+    assert most < 300 * 1024  # kB
