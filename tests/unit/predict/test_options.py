@@ -54,7 +54,8 @@ def test_a_new_option_is_one_entry() -> None:
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, cwd=ROOT, timeout=600
     )
     takers = [
-        "analyze", "claim", "compare", "explain", "limits", "plan", "preempt", "replay", "report", "simulate", "sweep",
+        "analyze", "claim", "compare", "explain", "limits", "plan", "preempt", "profile", "replay", "report", "simulate",
+        "sweep",
     ]  # fmt: skip
     assert json.loads(done.stdout) == {
         "commands": takers,

@@ -438,6 +438,7 @@ def test_profile_gives_what_the_command_gives(tmp_path: Path) -> None:
     options = {"model": str(model_file(tmp_path)), "hardware": "h100-sxm", "dtype": "fp32"}
     with torch.no_grad(), roofline.torch.profile(**options, trace=tmp_path / "run.json.gz") as p:
         model(zeros(2, 16, dtype=torch.long), KVCache(SMALL, 2))
-    names = [p.result.trace.kernels.names[index] for index in p.result.trace.kernels.name]
+    kernels = p.result.trace.kernels
+    names = [kernels.operators[index].name for index in kernels.operator]
     assert names.count("aten::mm") == 2 * 7 + 1
     assert p.result.to_dict() == profile(tmp_path / "run.json.gz", **options).to_dict()
