@@ -54,7 +54,8 @@ def _title(result: Profile) -> str:
 
 def _settings(result: Profile) -> list[str]:
     rank = [f"rank {result.trace.rank} of {result.trace.world}"] if result.trace.world > 1 else []
-    return [result.trace.path.name, plural(len(result.trace.kernels), "kernel"), plural(len(result.steps), "step"), *rank]
+    steps = "one kernel at a time" if result.trace.serialized else plural(len(result.steps), "step")
+    return [result.trace.path.name, plural(len(result.trace.kernels), "kernel"), steps, *rank]
 
 
 def _sentences(result: Profile) -> list[str]:
@@ -82,9 +83,10 @@ _NOTABLE, _NOTABLE_BASIS = 0.02, 0.1
 def _lines(result: Profile) -> list[tuple[str, str]]:
     """Steps, gaps, unknown kernels, and what bounds and estimates rest on."""
     lines = []
-    for number, text in enumerate(_step_texts(result)[:_STEPS]):
+    steps = [] if result.trace.serialized else _step_texts(result)  # kernels that ran one at a time have no step's time
+    for number, text in enumerate(steps[:_STEPS]):
         lines.append(("Steps" if not number else "", text))
-    if (more := len(_step_texts(result)) - _STEPS) > 0:
+    if (more := len(steps) - _STEPS) > 0:
         lines.append(("", f"{more} more kinds: -v"))
     gaps = result.gaps
     if gaps.span_s:
