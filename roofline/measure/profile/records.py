@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline.formatting import plural
@@ -40,7 +41,7 @@ def records_of(result: Profile, rules: Rules) -> list[dict[str, str]]:
         call = -2 - at if own else kernels.call[at]
         calls[kernels.operator[at], call].append(at)
     samples: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
-    names: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
+    names: dict[tuple[tuple[str, str], ...], str] = {}
     for (operator, _), members in calls.items():
         host = kernels.operators[operator]
         rule = rules.operator_rule(host.name)
@@ -60,27 +61,41 @@ def records_of(result: Profile, rules: Rules) -> list[dict[str, str]]:
             continue
         columns = tuple((name, str(value)) for name, value in record.items() if name in COLUMNS)
         samples[columns].append(sum(kernels.duration_s[at] for at in members))
-        names.setdefault(columns, (identity.family, kernels.names[kernels.name[main]]))
+        names.setdefault(columns, kernels.names[kernels.name[main]])
+    engine = _engine([operator.name for operator in kernels.operators])
     device = next((name for name in result.trace.device_names if name), "")
     gpu = result.hardware.accelerator.name if result.hardware is not None else device
-    return [_record(columns, times, names[columns], gpu, result.trace.path.name) for columns, times in samples.items()]
+    common = {"source": SOURCE, "gpu": gpu, "backend": engine}
+    name = result.trace.path.name
+    return [_record(columns, times, names[columns], common, name) for columns, times in samples.items()]
+
+
+def _engine(operators: Sequence[str]) -> str:
+    """Whose kernels a run's are, by the libraries of its operators; "torch" of plain PyTorch."""
+    libraries = {name.partition("::")[0] for name in operators}
+    return next((engine for engine, names in _ENGINES.items() if libraries & names), "torch")
+
+
+_ENGINES = {
+    "sglang": {"sgl_kernel", "sglang"},
+    "trtllm": {"trtllm", "tensorrt_llm"},
+    "vllm": {"vllm", "_C", "_C_cache_ops", "_moe_C"},
+}
 
 
 def _record(
-    columns: tuple[tuple[str, str], ...], times: list[float], kernel: tuple[str, str], gpu: str, name: str
+    columns: tuple[tuple[str, str], ...], times: list[float], kernel: str, common: dict[str, str], name: str
 ) -> dict[str, str]:
     ordered = sorted(times)
     low, middle, high = (_quantile(ordered, share) * 1e6 for share in (0.1, 0.5, 0.9))
     return {
         **dict.fromkeys(COLUMNS, ""),
-        "source": SOURCE,
-        "gpu": gpu,
+        **common,
         **dict(columns),
         "latency_us": f"{middle:.4g}",
         "latency_p10_us": f"{low:.4g}",
         "latency_p90_us": f"{high:.4g}",
-        "backend": kernel[0],
-        "kernel": kernel[1][:120],
+        "kernel": kernel[:120],
         "notes": f"{plural(len(times), 'call')} in the profile {name}",
     }
 
