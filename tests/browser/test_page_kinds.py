@@ -36,6 +36,7 @@ KINDS = {
     "preempt-coalesced": ["preempt llama-3.1-8b --hardware h100-sxm --tokens 8192 --coalesced"],
     "sweep": ["sweep llama-3.1-8b --hardware a100-sxm-80gb,h100-sxm --batch 1:64:x2 -o saved.json", "report --from saved.json"],
     "validate": [f"validate {shlex.quote(str(ROOT / 'measurements'))}"],
+    "profile": [f"profile {LOGS}/small-llama.json.gz --hardware epyc-9654"],
     "worksheet": ["worksheet kv-cache --seed 7"],
     "worksheet-answers": ["worksheet roofline --seed 7 --answers"],
     "lesson": [],  # not written by a command
