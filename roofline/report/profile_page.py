@@ -165,7 +165,7 @@ def _figures(entry: OperatorTime, total: float) -> tuple[str, ...]:
         percent(entry.time_s / total if total else 0.0, 1),
         rate("attained_flops", "FLOP/s"),
         rate("attained_bandwidth", "B/s"),
-        "" if numbers["of_roof"] is None else percent(numbers["of_roof"], 0) + ("!" if entry.why_faster else ""),
+        "" if numbers["of_roof"] is None else percent(numbers["of_roof"], 0) + ("!" if numbers["of_roof"] > 1 else ""),
         "" if numbers["of_estimate"] is None else percent(numbers["of_estimate"], 0),
     )
 

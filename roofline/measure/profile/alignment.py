@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from roofline.blocks.model import Model
 from roofline.cost import ZERO
@@ -82,7 +82,8 @@ _SMALL = 0.02
 MEMCPY = ACTIVITIES.index("memcpy")
 _BAND = 96
 
-Role = Literal["matched", "part", "extra"]
+ATTENTION = ("attention", "latent_attention")
+"""Kinds whose work depends on the lengths of contexts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,14 @@ class Aligned:
         units: the kernels.
         operator: of each unit the number of the operator it belongs to; -1 of extra ones.
         fused: of each operator without kernels the number of the operator whose kernel does its work; -1 where none says so.
+        lengths_known: whether the trace says how long the contexts are, without which attention has no work.
     """
 
     planned: list[Planned]
     units: list[Unit]
     operator: list[int]
     fused: dict[int, int] = field(default_factory=dict)
+    lengths_known: bool = True
 
 
 def planned_operators(model: Model, graph: Graph) -> list[Planned]:

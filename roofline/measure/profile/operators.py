@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roofline.cost import ZERO
 from roofline.dtypes import FORMATS, Dtypes
 from roofline.errors import InputError, RooflineError
-from roofline.measure.profile.alignment import kind_of
+from roofline.measure.profile.alignment import ATTENTION, kind_of
 from roofline.measure.profile.trace import ACTIVITIES, HostOperator
 from roofline.measure.records.columns import COLUMNS, dtypes
 from roofline.measure.records.ops import RECORD_OPS, Call, Operators
@@ -23,7 +23,7 @@ from roofline.operators.norm import Norm
 from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.efficiency.estimate import Estimator, Interval
 from roofline.predict.efficiency.kernels import EXPERTS, Kernel
-from roofline.specs.kernel_rules import COLLECTIVES, KINDS
+from roofline.specs.kernel_rules import COLLECTIVES
 from roofline.specs.workload import Segment
 
 if TYPE_CHECKING:
@@ -383,12 +383,20 @@ class Describer:
         steps: one of each group of equal steps.
         costing: of the hardware.
         planned: by the number of a group of equal steps, operators of the model by path.
+        without_lengths: groups of steps of which the trace does not say how long the contexts are: attention has no work.
     """
 
     def __init__(
-        self, trace: Trace, rules: Rules, steps: Sequence[Step], costing: Costing, planned: Mapping[int, Operators]
+        self,
+        trace: Trace,
+        rules: Rules,
+        steps: Sequence[Step],
+        costing: Costing,
+        planned: Mapping[int, Operators],
+        without_lengths: Collection[int] = (),
     ) -> None:
         self.trace, self.rules, self.steps, self.costing, self.planned = trace, rules, steps, costing, planned
+        self.without_lengths = without_lengths
 
     def of(self, group: Grouped) -> OperatorTime:
         """The operator of a group."""
@@ -449,6 +457,8 @@ class Describer:
         return None
 
     def _planned(self, group: Grouped) -> Work | None:
+        if group.step in self.without_lengths and self._kind(group) in ATTENTION:
+            return None
         planned = self.planned.get(group.step, {})
         operators = tuple((path, planned[path][0]) for path in group.paths if path in planned)
         return self.costing.planned(operators) if operators else None
@@ -542,8 +552,3 @@ def short_name(name: str, length: int = 72) -> str:
             text = text[:at]
             break
     return text if len(text) <= length else text[: length - 3] + "..."
-
-
-def title(kind: str) -> str:
-    """A kind in plain English."""
-    return KINDS.get(kind, kind)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.formatting import plural
-from roofline.measure.profile.alignment import Aligned, Planned, Unit, align, planned_operators, units_of
+from roofline.measure.profile.alignment import ATTENTION, Aligned, Planned, Unit, align, planned_operators, units_of
 from roofline.measure.profile.gaps import Gaps, find_gaps
 from roofline.measure.profile.operators import (
     UNKNOWN,
@@ -252,6 +251,9 @@ class _Analysis:
         self.inputs: list[Input] = []
         self.request: ResolvedRequest | None = None
         self.hardware: Hardware | None = None
+        self.backend: str | None = None
+        self.without_lengths: set[int] = set()
+        """Groups of equal steps of which the trace does not say how long the contexts are."""
         self._resolve(model, hardware, options)
         self.rules = Rules.load()
         kernels_ = trace.kernels
@@ -293,8 +295,7 @@ class _Analysis:
             return self.request.estimator
         if self.hardware is None:
             return None
-        fits: dict[str, Input] = {}
-        return Estimator(Fits(self.hardware, getattr(self, "backend", None), fits))
+        return Estimator(Fits(self.hardware, self.backend, {}))
 
     def result(self) -> Profile:
         groups, first_of = self._equal_steps()
@@ -302,10 +303,10 @@ class _Analysis:
         for number, step in enumerate(self.steps):
             for at in step.kernels.tolist():
                 member[at] = groups[number]
-        graphs = [self._graph(step) for step in first_of] if self.request is not None else []
+        graphs = [self._graph(step, group) for group, step in enumerate(first_of)] if self.request is not None else []
         paths, instances, aligned = self._align(groups, graphs) if graphs else ({}, {}, [])
         grouped = group_operators(self.trace, self.identities, member, paths, instances)
-        describer = Describer(self.trace, self.rules, first_of, self.costing, dict(enumerate(graphs)))
+        describer = Describer(self.trace, self.rules, first_of, self.costing, dict(enumerate(graphs)), self.without_lengths)
         merged: dict[tuple[str, str, str], OperatorTime] = {}
         for group in grouped:
             entry = describer.of(group)
@@ -315,6 +316,8 @@ class _Analysis:
             else:
                 merged[key] = entry
         details = sorted(merged.values(), key=lambda entry: -entry.time_s)
+        if self.without_lengths:
+            self.notes.append("the trace does not say how long the contexts are: attention has no bound, nor has a whole step")
         alone = [entry.why_none for entry in details if entry.why_none]
         self.notes += list(dict.fromkeys(alone))[:3]
         return Profile(
@@ -329,8 +332,8 @@ class _Analysis:
             model=self.request.model.name if self.request is not None else "",
             alignment=self._table(aligned) if graphs else [],
             step_estimates=self._estimates(groups, graphs) if graphs else [],
-            inputs=self.inputs,
-            notes=self.notes,
+            inputs=[*self.inputs, *(self.costing.estimator.fits.inputs.values() if self.costing.estimator is not None else ())],
+            notes=list(dict.fromkeys(self.notes)),
         )
 
     def _equal_steps(self) -> tuple[list[int], list[Step]]:
@@ -346,25 +349,21 @@ class _Analysis:
             groups.append(numbers[key])
         return groups, first
 
-    def _graph(self, step: Step) -> Graph:
+    def _graph(self, step: Step, group: int) -> Graph:
         """The operators of the model for a step; none where the trace does not say how many tokens it has."""
         from roofline.graph.build import build
 
         assert self.request is not None  # noqa: S101 - narrows the type: the caller looked
         request = self.request
         segments = step.segments()
-        without_lengths = False
         if not segments and step.new_tokens:
             count = step.batch or 1
             segments = (Segment(count, max(step.new_tokens // count, 1), 0, decode=step.kind == "decode"),)
-            without_lengths = True
+            self.without_lengths.add(group)
         if not segments:
             self.notes.append(f"{step.name or 'a step'}: the trace does not say how many tokens it computes")
             return {}
-        graph = build(request.model, request.deployment, request.precision, segments, request.memory.stage, per_replica=True)
-        if without_lengths:
-            self.notes.append("the trace does not say how long the contexts are: attention has no bound")
-        return graph
+        return build(request.model, request.deployment, request.precision, segments, request.memory.stage, per_replica=True)
 
     def _align(
         self, groups: Sequence[int], graphs: Sequence[Graph]
@@ -382,14 +381,14 @@ class _Analysis:
                 continue
             planned = planned_operators(self.request.model, graph)
             units = units_of(self.trace, step.kernels.tolist(), self.identities, self.records)
-            key = (tuple(graph), tuple(unit.key for unit in units))
+            key = (tuple(entry.path for entry in planned), tuple(unit.key for unit in units))
             like = known.get(key)
             if like is None:
                 like = known[key] = align(planned, units)
-            beside = Aligned(planned, units, like.operator, like.fused)
-            aligned.append(beside)
+            own = Aligned(planned, units, like.operator, like.fused, group not in self.without_lengths)
+            aligned.append(own)
             numbers: dict[int, int] = {}
-            for unit, operator in zip(units, beside.operator, strict=True):
+            for unit, operator in zip(units, own.operator, strict=True):
                 if operator < 0:
                     continue
                 for at in unit.kernels:
@@ -400,16 +399,16 @@ class _Analysis:
 
     def _table(self, aligned: Sequence[Aligned]) -> list[AlignedOperator]:
         table = _Table(self.trace, self.costing)
-        for beside in aligned:
-            table.add(beside)
+        for one in aligned:
+            table.add(one)
         return table.result()
 
     def _estimates(self, groups: Sequence[int], graphs: Sequence[Graph]) -> list[tuple[float | None, float | None]]:
         """Bound and estimate of the kernels of each step."""
         assert self.request is not None  # noqa: S101 - narrows the type: the caller looked
         totals: list[tuple[float | None, float | None]] = []
-        for graph in graphs:
-            if not graph:
+        for group, graph in enumerate(graphs):
+            if not graph or group in self.without_lengths:
                 totals.append((None, None))
                 continue
             launched = kernels(graph)
@@ -458,23 +457,26 @@ class _Table:
         self.into: dict[str, Counter[str]] = defaultdict(Counter)
         self.works: dict[tuple[Any, ...], Work] = {}
 
-    def add(self, beside: Aligned) -> None:
+    def add(self, aligned: Aligned) -> None:
         """Count one step."""
         units_of_operator: dict[int, list[Unit]] = defaultdict(list)
-        for unit, operator in zip(beside.units, beside.operator, strict=True):
+        for unit, operator in zip(aligned.units, aligned.operator, strict=True):
             if operator >= 0:
                 units_of_operator[operator].append(unit)
             else:
                 name = unit.kind or UNKNOWN
                 self.extras.setdefault(name, AlignedOperator(name, name, "extra")).count([unit], self.seconds)
-        for at, entry in enumerate(beside.planned):
+        for at, entry in enumerate(aligned.planned):
             row = self.rows.setdefault(entry.path, AlignedOperator(entry.path, entry.kind, "missing"))
-            row.plan(self.work(entry))
+            if aligned.lengths_known or entry.kind not in ATTENTION:
+                row.plan(self.work(entry))
+            else:
+                row.planned += 1
             if units := units_of_operator.get(at):
                 row.count(units, self.seconds)
                 self.parts(entry, units)
-            elif (other := beside.fused.get(at, -1)) >= 0:
-                self.into[entry.path][beside.planned[other].path] += 1
+            elif (other := aligned.fused.get(at, -1)) >= 0:
+                self.into[entry.path][aligned.planned[other].path] += 1
 
     def work(self, entry: Planned) -> Work:
         """The work of an operator, once for all layers of one type."""
@@ -499,11 +501,3 @@ class _Table:
             elif self.into[path]:
                 row.status, row.into = "fused", self.into[path].most_common(1)[0][0]
         return [*self.rows.values(), *sorted(self.extras.values(), key=lambda row: -row.time_s)]
-
-
-def summary(result: Profile) -> str:
-    """One sentence: how much was read and understood."""
-    return (
-        f"{plural(len(result.trace.kernels), 'kernel')} in {plural(len(result.steps), 'step')}, "
-        f"{result.understood_share * 100:.1f} % of their time understood"
-    )

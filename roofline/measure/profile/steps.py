@@ -159,7 +159,10 @@ def _members(trace: Trace, annotations: list[Annotation]) -> np.ndarray:
     import numpy as np
 
     kernels = trace.kernels
-    on_device = {entry.name: entry for entry in trace.annotations if entry.on_device}
+    on_device: dict[str, list[Annotation]] = {}  # by name, those of one name in their order
+    for entry in trace.annotations:
+        if entry.on_device:
+            on_device.setdefault(entry.name, []).append(entry)
     launched, started = kernels.column("launch_s"), kernels.column("start_s")
     when = np.where(np.isnan(launched), started, launched)
     starts, ends = (np.array([getattr(entry, name) for entry in annotations]) for name in ("start_s", "end_s"))
@@ -170,7 +173,8 @@ def _members(trace: Trace, annotations: list[Annotation]) -> np.ndarray:
         # without a launch the host's ranges say nothing, the device's do where there are any
         member = np.where(np.isnan(launched), -1, member)
         for number, entry in enumerate(annotations):
-            device = entry if entry.on_device else on_device.get(entry.name)
+            ranges = on_device.get(entry.name)
+            device = entry if entry.on_device else ranges.pop(0) if ranges else None
             if device is not None:
                 inside = (started >= device.start_s) & (started < device.end_s) & np.isnan(launched)
                 member = np.where(inside, number, member)
