@@ -14,6 +14,7 @@ import importlib
 import os
 import random
 from collections import Counter
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
@@ -60,7 +61,11 @@ QUICK = ("unit", "properties", "contracts", "examples")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks a test by its kind."""
+    """Marks a test by its kind; examples that import an extra which is not installed are skipped."""
+    if isinstance(item, pytest.DoctestItem) and item.dtest is not None:
+        for extra in EXTRAS:
+            if any(example.source == f"import {extra}\n" for example in item.dtest.examples) and not find_spec(extra):
+                item.add_marker(pytest.mark.skip(reason=f"{extra} is not installed"))
     kind = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else "examples"
     if kind in (*KINDS, "examples"):
         item.add_marker(kind)

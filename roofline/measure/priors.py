@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 MODELS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("llama-3.1-8b", {}), ("llama-3.1-8b", {"quantization": "fp8"}), ("llama-3.1-70b", {"tp": 2}),
     ("llama-3.1-70b", {"tp": 4, "quantization": "fp8"}), ("llama-3.1-70b", {"tp": 8}), ("llama-3.1-70b", {"pp": 4}),
-    ("mixtral-8x7b", {}), ("qwen3-30b-a3b", {}), ("qwen3-30b-a3b", {"dp": 4, "ep": 4}), ("deepseek-v2-lite", {}),
-    ("deepseek-v3", {"tp": 8}),
+    ("mixtral-8x7b", {}), ("qwen3-30b-a3b", {}), ("qwen3-30b-a3b", {"dp": 4, "ep": 4}),
+    ("qwen3-30b-a3b", {"dp": 4, "ep": 4, "engine": "sglang"}), ("deepseek-v2-lite", {}), ("deepseek-v3", {"tp": 8}),
 )  # fmt: skip
 STEPS: tuple[Step, ...] = (
     prefill(1, 128), prefill(1, 1024), prefill(4, 1024), prefill(1, 8192), prefill(1, 32768),
