@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from roofline import formatting
 from roofline.formatting import about, percent, plural
+from roofline.measure.profile.comparison import Difference, Part
 from roofline.measure.profile.operators import UNKNOWN, OperatorTime, short_name
 from roofline.measure.profile.profile import Profile
 from roofline.measure.profile.trace import ACTIVITIES
@@ -17,7 +18,7 @@ from roofline.report.page import static_page
 from roofline.specs.kernel_rules import KINDS
 from roofline.text import Answer, Table, clean
 
-_KINDS, _GAINS, _STEPS, _UNKNOWN = 8, 5, 3, 3
+_KINDS, _GAINS, _PARTS, _STEPS, _UNKNOWN = 8, 5, 7, 3, 3
 """Rows on one screen."""
 _NAMED = 44
 
@@ -26,9 +27,12 @@ def answer(result: Profile) -> Answer:
     """Return the answer of `roofline profile`."""
     gains, unknown = result.gains, result.unknown
     tables: list[Table] = [_by_kind(result, _KINDS)]
-    if gains:
-        tables.append(_gains(result, _GAINS))
     details = [_steps(result, None), _by_kind(result, None), _details(result)]
+    if result.difference is not None:
+        tables.append(_difference(result.difference, _PARTS))
+        details += [_difference(result.difference, None), *([_gains(result, None)] if gains else [])]
+    elif gains:
+        tables.append(_gains(result, _GAINS))
     if result.alignment:
         details.append(_alignment(result))
     if unknown:
@@ -214,7 +218,7 @@ def _steps(result: Profile, most: int | None) -> Table:
             "" if step.cached_tokens is None else f"{step.cached_tokens:,}",
             f"{len(step.kernels):,}",
             formatting.seconds(step.duration_s),
-            (step.name or "found by its kernels")[:48],
+            (step.name or "difference by its kernels")[:48],
         )
         for step in result.steps[:most]
     )
@@ -256,6 +260,43 @@ def _alignment(result: Profile) -> Table:
     return Table("The model beside the kernels", "", columns, (False, *(True,) * 6, False), cells)
 
 
+_DEVICE = {"idle": "no kernel runs", "overlap": "several kernels run at once", "steps": "between operators, in the estimate"}
+
+
+def _difference(difference: Difference, most: int | None) -> Table:
+    """Why a step takes longer than its estimate, the largest part first; what is left over is one row."""
+    parts = [part for part in difference.parts if abs(part.difference_s) >= _NEGLIGIBLE * difference.measured_s]
+    shown = parts[:most]
+    rows = [(_part_name(part), part.measured_s, part.estimate_s) for part in shown]
+    rest = [part for part in difference.parts if part not in shown]
+    if rest:
+        name = plural(len(rest), "other") if shown else "all"
+        rows.append((name, sum(part.measured_s for part in rest), sum(part.estimate_s for part in rest)))
+    rows.append(("step", difference.measured_s, difference.estimate_s))
+    cells = tuple(
+        (
+            name,
+            formatting.seconds(measured / difference.steps) if measured else "",
+            about(estimate / difference.steps) if estimate else "",
+            about_difference((measured - estimate) / difference.steps),
+        )
+        for name, measured, estimate in rows
+    )
+    columns = ("operator", "time", "estimate", "difference")
+    return Table("Why it is not the estimate", "per step", columns, (False, True, True, True), cells)
+
+
+_NEGLIGIBLE = 1e-6
+
+
+def _part_name(part: Part) -> str:
+    if part.status == "device":
+        return _DEVICE[part.name]
+    if part.status == "extra":
+        return f"{_kind(part.name)}, not in the model"
+    return {"fused": f"{part.name}, in another kernel", "missing": f"{part.name}, no kernel"}.get(part.status, part.name)
+
+
 def about_difference(value: float) -> str:
     """A difference of times with its sign.
 
@@ -275,7 +316,8 @@ def page(result: Profile, line: str) -> str:
 
 def view(result: Profile, line: str) -> View:
     """Return everything that the page shows."""
-    drawn = [one for one in (roofline_figure(result), time_figure(result), timeline_figure(result)) if one is not None]
+    made = (roofline_figure(result), difference_figure(result), time_figure(result), timeline_figure(result))
+    drawn = [one for one in made if one is not None]
     sections = [Section(key=one.key, title=one.title, note="", figure=one, tables=()) for one in drawn]
     listed = {
         "gains": _gains(result, None) if result.gains else None,
@@ -484,7 +526,57 @@ def time_figure(result: Profile) -> Figure | None:
     )
 
 
-_BARS, _MOST_DRAWN = 12, 1500
+def difference_figure(result: Profile) -> Figure | None:
+    """Return the way from a step's estimate to its measured time, a bar for each part; None without a model."""
+    difference = result.difference
+    if difference is None:
+        return None
+    shown, rest = difference.parts[:_DRAWN], difference.parts[_DRAWN:]
+    steps = [(_part_name(part), part.difference_s / difference.steps) for part in shown]
+    if rest:
+        steps.append((plural(len(rest), "other"), sum(part.difference_s for part in rest) / difference.steps))
+    steps.sort(key=lambda step: -step[1])
+    estimate, measured = difference.estimate_s / difference.steps, difference.measured_s / difference.steps
+    names, values = [name for name, _ in steps], [value for _, value in steps]
+    before = [estimate + sum(values[:number]) for number in range(len(values))]
+    whole_bars = (
+        ("estimate", estimate, "estimate", about(estimate)),
+        ("measured", measured, "measured", formatting.seconds(measured)),
+    )
+    series = [
+        Series(name=name, kind="bars", role=role, x=(value,), y=(name,), labels=(f"{name}: {text}",), short=(text,))
+        for name, value, role, text in whole_bars
+    ]
+    for name, role, sign in (("longer", "limit", 1), ("shorter", "memory", -1)):
+        chosen = [number for number, value in enumerate(values) if value * sign > 0]
+        if chosen:
+            texts = tuple(about_difference(values[number]) for number in chosen)
+            series.insert(
+                -1,
+                Series(
+                    name=name,
+                    kind="bars",
+                    role=role,
+                    x=tuple(abs(values[number]) for number in chosen),
+                    y=tuple(names[number] for number in chosen),
+                    base=tuple(min(before[number], before[number] + values[number]) for number in chosen),
+                    labels=tuple(f"{names[number]}: {text}" for number, text in zip(chosen, texts, strict=True)),
+                    short=texts,
+                ),
+            )
+    drawn = _difference(difference, None)
+    return Figure(
+        key="difference",
+        title="From the estimate to the measured step",
+        note=f"Per step, {plural(difference.steps, 'step')}. Each bar begins where the one above it ends.",
+        x=Axis(title="time", scale="linear", low=0.0, unit="s"),
+        y=Axis(title="", scale="category"),
+        series=tuple(series),
+        table=text_table("difference-rows", replace(drawn, title="Parts of the difference")),
+    )
+
+
+_BARS, _DRAWN, _MOST_DRAWN = 12, 9, 1500
 
 
 def timeline_figure(result: Profile) -> Figure | None:

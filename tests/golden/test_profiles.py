@@ -109,6 +109,22 @@ def test_gpt_oss_in_graphs_beside_its_kernels(folder: Path) -> None:
     assert extra < 0.01 * result.time_s
 
 
+def test_the_difference_of_a_step_is_that_of_its_parts(folder: Path) -> None:
+    """Sums over operators, idle and overlapped time: nothing of the difference is left out, and no kernel counts twice."""
+    for name, model, hardware in ((SGLANG, "qwen3-8b", None), (VLLM, "gpt-oss-20b", "mi300x")):
+        result = read(folder / name, model, hardware)
+        found = result.difference
+        assert found is not None
+        assert found.measured_s == pytest.approx(sum(step.duration_s for step in result.steps))
+        assert found.estimate_s == pytest.approx(sum(estimate or 0.0 for _, estimate in result.step_estimates))
+        assert sum(part.measured_s for part in found.parts) == pytest.approx(found.measured_s)
+        assert sum(part.estimate_s for part in found.parts) == pytest.approx(found.estimate_s)
+        kernels = sum(part.measured_s for part in found.parts if part.status != "device")
+        assert kernels == pytest.approx(result.time_s - result.outside_s)
+        idle = next(part for part in found.parts if part.name == "idle")
+        assert idle.measured_s >= result.gaps.idle_s * (1 - 1e-9)  # and what a step has before its first kernel
+
+
 def test_host_and_queue(folder: Path) -> None:
     """The eager run leaves the device idle, in graphs it hardly is; parts add up."""
     eager, graphs = read(folder / H100).gaps, read(folder / VLLM).gaps

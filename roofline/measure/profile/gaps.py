@@ -94,6 +94,12 @@ def find_gaps(trace: Trace, kernels: np.ndarray, collective: np.ndarray) -> Gaps
     )
 
 
+def running(trace: Trace, kernels: np.ndarray) -> float:
+    """The seconds in which at least one of some kernels runs; their indices are in the order of start, on one device."""
+    start = trace.kernels.column("start_s")[kernels]
+    return _union(start, start + trace.kernels.column("duration_s")[kernels])
+
+
 def _union(start: np.ndarray, end: np.ndarray) -> float:
     """The length of the union of intervals that are ordered by their start."""
     import numpy as np

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.measure.profile.alignment import ATTENTION, Aligned, Planned, Unit, align, planned_operators, units_of
-from roofline.measure.profile.gaps import Gaps, find_gaps
+from roofline.measure.profile.alignment import Aligned, align, planned_operators, units_of
+from roofline.measure.profile.comparison import AlignedOperator, Difference, Table, decompose
+from roofline.measure.profile.gaps import Gaps, find_gaps, running
 from roofline.measure.profile.operators import (
     UNKNOWN,
     Costing,
     Describer,
     OperatorTime,
-    Work,
     group_operators,
 )
 from roofline.measure.profile.read import read_trace
@@ -35,53 +34,6 @@ if TYPE_CHECKING:
     from roofline.graph.build import Graph
     from roofline.predict.request import ResolvedRequest
     from roofline.specs.hardware import Hardware
-
-
-@dataclass(slots=True)
-class AlignedOperator:
-    """One operator of the model beside what ran.
-
-    Attributes:
-        path: of the operator; of kernels that no operator of the model is, what they are.
-        kind: of kernels.
-        status: "matched"; "fused" into `into`; "missing": no kernel does it; "extra": no operator of the model.
-        planned: how often the model's steps run it.
-        measured: how often kernels of it ran.
-        kernels: kernels in all.
-        time_s: of the kernels.
-        bound_s, estimate_s: of the operator in all steps; None without hardware, or of extra kernels.
-        into: the operator whose kernels do its work.
-    """
-
-    path: str
-    kind: str
-    status: str
-    planned: int = 0
-    measured: int = 0
-    kernels: int = 0
-    time_s: float = 0.0
-    bound_s: float | None = None
-    estimate_s: float | None = None
-    into: str = ""
-
-    def count(self, units: Sequence[Unit], seconds: Sequence[float]) -> None:
-        """Count one more call by its kernels."""
-        self.measured += 1
-        for unit in units:
-            self.kernels += len(unit.kernels)
-            self.time_s += sum(seconds[at] for at in unit.kernels)
-
-    def plan(self, work: Work) -> None:
-        """Count one more call by the model."""
-        self.planned += 1
-        if work.bound_s is not None:
-            self.bound_s = (self.bound_s or 0.0) + work.bound_s
-        if work.estimate_s is not None:
-            self.estimate_s = (self.estimate_s or 0.0) + work.estimate_s
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in seconds."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"into": self.into or None}
 
 
 @dataclass(slots=True)
@@ -113,6 +65,8 @@ class Profile:
     alignment: list[AlignedOperator] = field(default_factory=list)
     step_estimates: list[tuple[float | None, float | None]] = field(default_factory=list)
     """Bound and estimate of the kernels of each step by the model, seconds."""
+    difference: Difference | None = None
+    """Why steps took longer than their estimate; None where no step has one."""
     inputs: list[Input] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -209,6 +163,7 @@ class Profile:
                 for name, seconds in sorted(entry.names.items(), key=lambda item: -item[1])
             ],
             "alignment": [entry.to_dict() for entry in self.alignment],
+            "difference": self.difference.to_dict() if self.difference is not None else None,
             "notes": self.notes,
         }
 
@@ -304,7 +259,8 @@ class _Analysis:
             for at in step.kernels.tolist():
                 member[at] = groups[number]
         graphs = [self._graph(step, group) for group, step in enumerate(first_of)] if self.request is not None else []
-        paths, instances, aligned = self._align(groups, graphs) if graphs else ({}, {}, [])
+        paths, instances, aligned = self._align(groups, graphs) if graphs else ({}, {}, {})
+        estimates = self._estimates(groups, graphs) if graphs else []
         grouped = group_operators(self.trace, self.identities, member, paths, instances)
         describer = Describer(self.trace, self.rules, first_of, self.costing, dict(enumerate(graphs)), self.without_lengths)
         merged: dict[tuple[str, str, str], OperatorTime] = {}
@@ -330,8 +286,9 @@ class _Analysis:
             outside_s=float(sum(seconds for seconds, of in zip(self.trace.kernels.duration_s, member, strict=True) if of < 0)),
             identities=self.identities,
             model=self.request.model.name if self.request is not None else "",
-            alignment=self._table(aligned) if graphs else [],
-            step_estimates=self._estimates(groups, graphs) if graphs else [],
+            alignment=self._table(aligned.values()),
+            step_estimates=estimates,
+            difference=self._difference(aligned, estimates),
             inputs=[*self.inputs, *(self.costing.estimator.fits.inputs.values() if self.costing.estimator is not None else ())],
             notes=list(dict.fromkeys(self.notes)),
         )
@@ -367,15 +324,16 @@ class _Analysis:
 
     def _align(
         self, groups: Sequence[int], graphs: Sequence[Graph]
-    ) -> tuple[dict[int, tuple[str, ...]], dict[int, int], list[Aligned]]:
-        """The path of the model's operator of each kernel, the number of its call, and the steps laid beside the model."""
+    ) -> tuple[dict[int, tuple[str, ...]], dict[int, int], dict[int, Aligned]]:
+        """The path of the model's operator of each kernel, the number of its call, and the steps laid beside the model, by
+        their number."""
         assert self.request is not None  # noqa: S101 - narrows the type: the caller looked
         paths: dict[int, tuple[str, ...]] = {}
         instances: dict[int, int] = {}
-        aligned: list[Aligned] = []
+        aligned: dict[int, Aligned] = {}
         known: dict[tuple[Any, ...], Aligned] = {}
         call = 0
-        for step, group in zip(self.steps, groups, strict=True):
+        for number, (step, group) in enumerate(zip(self.steps, groups, strict=True)):
             graph = graphs[group]
             if not graph or step.kind == "capture":
                 continue
@@ -386,7 +344,7 @@ class _Analysis:
             if like is None:
                 like = known[key] = align(planned, units)
             own = Aligned(planned, units, like.operator, like.fused, group not in self.without_lengths)
-            aligned.append(own)
+            aligned[number] = own
             numbers: dict[int, int] = {}
             for unit, operator in zip(units, own.operator, strict=True):
                 if operator < 0:
@@ -397,11 +355,27 @@ class _Analysis:
             call += len(numbers)
         return paths, instances, aligned
 
-    def _table(self, aligned: Sequence[Aligned]) -> list[AlignedOperator]:
-        table = _Table(self.trace, self.costing)
+    def _table(self, aligned: Iterable[Aligned]) -> list[AlignedOperator]:
+        table = Table(self.trace, self.costing)
         for one in aligned:
             table.add(one)
         return table.result()
+
+    def _difference(
+        self, aligned: dict[int, Aligned], estimates: Sequence[tuple[float | None, float | None]]
+    ) -> Difference | None:
+        """Why the steps that have an estimate took longer, or less long."""
+        chosen = [number for number in aligned if estimates[number][1] is not None]
+        if not chosen:
+            return None
+        running_s = [running(self.trace, self.steps[number].kernels) for number in chosen]
+        return decompose(
+            steps=len(chosen),
+            measured_s=sum(running_s) if self.trace.serialized else sum(self.steps[number].duration_s for number in chosen),
+            running_s=sum(running_s),
+            estimate_s=sum(estimates[number][1] or 0.0 for number in chosen),
+            rows=self._table(aligned[number] for number in chosen),
+        )
 
     def _estimates(self, groups: Sequence[int], graphs: Sequence[Graph]) -> list[tuple[float | None, float | None]]:
         """Bound and estimate of the kernels of each step."""
@@ -445,59 +419,3 @@ def _by_kind(details: Sequence[OperatorTime]) -> list[OperatorTime]:
         own = kinds.setdefault(entry.kind, OperatorTime(entry.kind, entry.kind, 0, 0.0, {}))
         own.add(entry)
     return sorted(kinds.values(), key=lambda entry: -entry.time_s)
-
-
-class _Table:
-    """The rows of an alignment, summed over steps."""
-
-    def __init__(self, trace: Trace, costing: Costing) -> None:
-        self.seconds, self.costing = trace.kernels.duration_s, costing
-        self.rows: dict[str, AlignedOperator] = {}
-        self.extras: dict[str, AlignedOperator] = {}
-        self.into: dict[str, Counter[str]] = defaultdict(Counter)
-        self.works: dict[tuple[Any, ...], Work] = {}
-
-    def add(self, aligned: Aligned) -> None:
-        """Count one step."""
-        units_of_operator: dict[int, list[Unit]] = defaultdict(list)
-        for unit, operator in zip(aligned.units, aligned.operator, strict=True):
-            if operator >= 0:
-                units_of_operator[operator].append(unit)
-            else:
-                name = unit.kind or UNKNOWN
-                self.extras.setdefault(name, AlignedOperator(name, name, "extra")).count([unit], self.seconds)
-        for at, entry in enumerate(aligned.planned):
-            row = self.rows.setdefault(entry.path, AlignedOperator(entry.path, entry.kind, "missing"))
-            if aligned.lengths_known or entry.kind not in ATTENTION:
-                row.plan(self.work(entry))
-            else:
-                row.planned += 1
-            if units := units_of_operator.get(at):
-                row.count(units, self.seconds)
-                self.parts(entry, units)
-            elif (other := aligned.fused.get(at, -1)) >= 0:
-                self.into[entry.path][aligned.planned[other].path] += 1
-
-    def work(self, entry: Planned) -> Work:
-        """The work of an operator, once for all layers of one type."""
-        work = self.works.get(entry.operators)
-        if work is None:
-            work = self.works[entry.operators] = self.costing.planned(entry.operators)
-        return work
-
-    def parts(self, entry: Planned, units: Sequence[Unit]) -> None:
-        """Operators of a joint entry that have no kernel of their own: another of its kernels does their work."""
-        kinds = (entry.kind, *(unit.kind for unit in units))
-        for path, kind in entry.parts:
-            if kind not in kinds:
-                self.rows.setdefault(path, AlignedOperator(path, kind, "missing")).planned += 1
-                self.into[path][entry.path] += 1
-
-    def result(self) -> list[AlignedOperator]:
-        """The operators of the model in their order, then the kernels that are none of them, the longest first."""
-        for path, row in self.rows.items():
-            if row.measured >= max(self.into[path].total(), 1):
-                row.status = "matched"
-            elif self.into[path]:
-                row.status, row.into = "fused", self.into[path].most_common(1)[0][0]
-        return [*self.rows.values(), *sorted(self.extras.values(), key=lambda row: -row.time_s)]
