@@ -266,11 +266,11 @@ _DEVICE = {"idle": "no kernel runs", "overlap": "several kernels run at once", "
 def _difference(difference: Difference, most: int | None) -> Table:
     """Why a step takes longer than its estimate, the largest part first; what is left over is one row."""
     parts = [part for part in difference.parts if abs(part.difference_s) >= _NEGLIGIBLE * difference.measured_s]
-    shown = parts[:most]
-    rows = [(_part_name(part), part.measured_s, part.estimate_s) for part in shown]
-    rest = [part for part in difference.parts if part not in shown]
+    largest = parts[:most]
+    rows = [(_part_name(part), part.measured_s, part.estimate_s) for part in largest]
+    rest = [part for part in difference.parts if part not in largest]
     if rest:
-        name = plural(len(rest), "other") if shown else "all"
+        name = plural(len(rest), "other") if largest else "all"
         rows.append((name, sum(part.measured_s for part in rest), sum(part.estimate_s for part in rest)))
     rows.append(("step", difference.measured_s, difference.estimate_s))
     cells = tuple(
@@ -531,8 +531,8 @@ def difference_figure(result: Profile) -> Figure | None:
     difference = result.difference
     if difference is None:
         return None
-    shown, rest = difference.parts[:_DRAWN], difference.parts[_DRAWN:]
-    steps = [(_part_name(part), part.difference_s / difference.steps) for part in shown]
+    largest, rest = difference.parts[:_DRAWN], difference.parts[_DRAWN:]
+    steps = [(_part_name(part), part.difference_s / difference.steps) for part in largest]
     if rest:
         steps.append((plural(len(rest), "other"), sum(part.difference_s for part in rest) / difference.steps))
     steps.sort(key=lambda step: -step[1])
