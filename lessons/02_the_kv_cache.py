@@ -25,6 +25,7 @@ from roofline.teach.lessons import (
     amount,
     bars,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -153,6 +154,9 @@ say(
 )
 
 # %%
+draw("cache-growth")
+
+# %%
 takeaway(
     "The cache holds the keys and values of every token, in every layer. It makes the work of a token independent of how many came "
     "before, but for attention itself."
@@ -244,6 +248,18 @@ predict(
     },
     answer="1/8 of what it is now",
     why="The cache is proportional to $n_{kv}$: from 8 heads to one is a factor of 8. Against multi-head attention, 32 heads, it is 32.",
+)
+
+# %%
+draw(
+    "attention-heads",
+    {
+        "multi-head": {"kind": "mha"},
+        "grouped-query": {"kind": "gqa"},
+        "multi-query": {"kind": "mqa"},
+        "latent": {"kind": "mla"},
+    },
+    about="Attention",
 )
 
 # %%

@@ -4,6 +4,7 @@ A lesson (`lessons/NN_name.py` in the repository) is plain text and plain Python
 
     formula("kv_bytes_per_token", "llama-3.1-8b")          a formula of the toolkit: symbols, numbers put in, value
     table(("model", "bytes"), rows)                          a table of computed numbers
+    draw("attention-heads", kind="gqa")                    a drawing; with choices, several of which a reader chooses
     figure(curves(...)) / figure(bars(...))                  a plot, light and dark, with its numbers
     say(f"...")                                            text with computed numbers in it
     predict(question, choices or number, why=...)            a question that is answered before the answer is shown
@@ -18,6 +19,7 @@ They have no `_repr_html_`: notebooks would prefer it to Markdown, whose formula
 takes `html`.
 """
 
+from roofline.teach.lessons.drawn import draw
 from roofline.teach.lessons.figures import bars, curves, figure
 from roofline.teach.lessons.formula import formula
 from roofline.teach.lessons.items import lesson, say, show, table, takeaway
@@ -27,6 +29,6 @@ from roofline.teach.lessons.questions import exercise, predict, worked
 from roofline.teach.quantities import amount
 
 __all__ = [
-    "amount", "bars", "curves", "exercise", "figure", "formula", "lesson", "play", "predict", "published", "say", "show",
-    "table", "takeaway", "worked",
+    "amount", "bars", "curves", "draw", "exercise", "figure", "formula", "lesson", "play", "predict", "published", "say",
+    "show", "table", "takeaway", "worked",
 ]  # fmt: skip

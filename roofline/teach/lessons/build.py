@@ -14,6 +14,7 @@ from roofline.errors import InputError, MissingExtraError
 from roofline.report.figure_files import check_extra, plain_svg, typeset
 from roofline.report.page import as_json, csp_hash, deflated, environment, inlined, page_scripts, style_sheets
 from roofline.report.svg import svg
+from roofline.teach.lessons.drawn import Drawn
 from roofline.teach.lessons.execute import ExecutedCell, ExecutedLesson, execute
 from roofline.teach.lessons.figures import Plot
 from roofline.teach.lessons.formula import Formula
@@ -232,14 +233,20 @@ def _code(executed: ExecutedCell) -> str:
 
 
 def _write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
-    """Write every figure of a lesson as `NN-key.svg`, for light slides, and as `NN-key-dark.svg`."""
+    """Write every figure and drawing of a lesson as `NN-key.svg`, for light slides, and as `NN-key-dark.svg`."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for item in lesson.items():
         if isinstance(item, Plot):
+            pictures = {item.figure.key: svg(item.figure)}
+        elif isinstance(item, Drawn):
+            pictures = {drawing.key: drawing.svg for drawing in item.drawings}
+        else:
+            continue
+        for key, picture in pictures.items():
             for ending, dark in (("", False), ("-dark", True)):
-                path = folder / f"{lesson.head.number:02d}-{item.figure.key}{ending}.svg"
-                path.write_text(plain_svg(svg(item.figure), dark=dark), encoding="utf-8")
+                path = folder / f"{lesson.head.number:02d}-{key}{ending}.svg"
+                path.write_text(plain_svg(picture, dark=dark), encoding="utf-8")
                 written.append(path)
     return written
 

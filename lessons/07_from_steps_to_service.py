@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # 8. From steps to service
+# # 7. From steps to service
 #
 # We can say how long a step takes. Users do not see steps: they see how long the first word takes, how evenly the others follow, and
 # whether that stays so when many come. This lesson goes from one to the other: batches that change at each step, prompts that get in the
@@ -46,7 +46,7 @@ from roofline.teach.lessons import (
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 
 lesson(
-    8,
+    7,
     "From steps to service",
     "Continuous batching, prompts beside answers, Little's law, saturation, objectives and cost.",
     goals=[

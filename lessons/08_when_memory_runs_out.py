@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # 7. When memory runs out
+# # 8. When memory runs out
 #
 # Caches grow by a token per step, and it is not known how long an output will be. So a full device is nothing unusual: sooner or later a
 # sequence has to free memory for others. Its keys and values can be computed again when it comes back, or be copied to the host and back.
@@ -51,7 +51,7 @@ YARN, A100_40 = "yarn-llama-2-7b-64k", "a100-sxm-40gb"
 model = roofline.load_model(LLAMA)
 
 lesson(
-    7,
+    8,
     "When memory runs out",
     "Blocks, preemption, and what it costs to compute a cache again or to copy it out and back.",
     goals=[
