@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
@@ -47,6 +48,12 @@ Range = tuple[int, int]
 _WIDE: Range = (1, 512)
 
 
+@cache
+def needed(cls: type[Operator]) -> frozenset[str]:
+    """The dimensions that operators of a class always have."""
+    return frozenset(f.name for f in fields(cls) if f.type == "Expr")
+
+
 @dataclass(frozen=True)
 class Kind:
     """How to draw an operator of a class.
@@ -69,7 +76,7 @@ class Kind:
         hints = get_type_hints(self.cls)
         choices: dict[str, tuple[Any, ...]] = {}
         for name, hint in hints.items():
-            if name == "dtypes" or get_origin(hint) is ClassVar or name in self._needed():
+            if name == "dtypes" or get_origin(hint) is ClassVar or name in needed(self.cls):
                 continue
             if name in self.cls.dimensions():
                 choices[name] = (None, True)
@@ -79,16 +86,11 @@ class Kind:
                 choices[name] = (False, True) if hint is bool else self.numbers[name]
         return [dict(zip(choices, picked, strict=True)) for picked in itertools.product(*choices.values())]
 
-    def _needed(self) -> list[str]:
-        from dataclasses import fields
-
-        return [f.name for f in fields(self.cls) if f.type == "Expr"]
-
     def make(self, structure: dict[str, Any], numbers: dict[str, int], dtypes: Dtypes) -> Operator:
         """The operator of a structure with the numbers drawn."""
         values = {**structure, "dtypes": dtypes}
         for name in self.cls.dimensions():
-            if name in self._needed() or structure[name]:
+            if name in needed(self.cls) or structure[name]:
                 bound = self.at_most.get(name)
                 values[name] = min(numbers[name], numbers[bound]) if bound else numbers[name]
         return self.cls(**values)

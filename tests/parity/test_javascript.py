@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -83,7 +84,8 @@ def test_every_structure(cls: type[Operator], tmp_path: Path) -> None:
     for operator, got in zip(operators, found, strict=True):
         cost = replace(operator).cost()
         for name in FIELDS:
-            assert got[name] == pytest.approx(float(getattr(cost, name)), rel=TOLERANCE, abs=1e-9), (operator, name)
+            wanted = float(getattr(cost, name))
+            assert math.isclose(got[name], wanted, rel_tol=TOLERANCE, abs_tol=1e-9), (operator, name, got[name], wanted)
 
 
 @needs_node

@@ -199,10 +199,10 @@ class Program:
         return self._register.name(plain) or self._register.add_function(plain)
 
     def _class(self, cls: type) -> str:
-        if not self.ours(cls):
-            raise _stranger(cls)
         if (known := self._register.name(cls)) is not None:
             return known
+        if not self.ours(cls):
+            raise _stranger(cls)
         for base in cls.__bases__:
             if self.ours(base) and not self.is_native(base):
                 self.refer(base)

@@ -41,6 +41,7 @@ class Field:
     factory: Any = None
 
 
+@functools.cache
 def fields(cls: type) -> dict[str, Field] | None:
     """The fields of a class in the order in which its constructor takes them; None of a class without."""
     if issubclass(cls, BaseModel):
