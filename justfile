@@ -31,6 +31,10 @@ test *arguments:
 test-fast *arguments:
     {{bin}}/pytest -n 2 -m fast {{arguments}}
 
+# what takes longer than a change should wait: every case of every test
+night *arguments:
+    {{bin}}/pytest -n auto {{arguments}}
+
 # everything that has to pass, in a fresh clone of the last commit
 ci:
     .ci/run
