@@ -257,9 +257,15 @@ def test_the_plan(scope: Scope) -> None:
         "copy_d2d",
         "all_reduce",
     }
+    largest: dict[object, tuple[float, float]] = {}
     for point in points:
         if point.cache == "cold":
             assert point.cost.bytes * 1024 >= 4 * scope.cache_bytes
+        # of one kernel none with less of everything comes after one with more: what is large is known to be before it is tried
+        key = (point.suite == "ceilings" and point.tier == 0, point.tier, point.kind)
+        flops, moved = largest.get(key, (0.0, 0.0))
+        assert point.cost.matrix_flops >= flops or point.cost.bytes >= moved
+        largest[key] = (float(point.cost.matrix_flops), float(point.cost.bytes))
 
 
 SHORTENED = """#!/bin/sh
@@ -344,6 +350,65 @@ def test_a_point_that_killed_a_run_comes_last(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / ".at").exists()
     found = [(row["kernel"], int(row["bytes"])) for row in rows(tmp_path)]
     assert found == [(point.texts["kernel"], point.numbers["bytes"]) for point in [*small[1:], first]]
+
+
+def test_what_an_earlier_run_measured_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GEMM that took 10 s says that one of 8 times the work is not worth a try within a budget of a minute.
+
+    What an earlier run could not run comes after what it did not come to.
+    """
+    import torch
+
+    from roofline.measure.bench.devices import device
+    from roofline.measure.bench.machine import gpu_id
+
+    small, copy, large = (
+        Point("operators", "gemm", "fp32", {"m": 64, "n": 64, "k": 64}),
+        Point("transfers", "copy_d2d", "fp32", {"bytes": 4096}, {"kernel": "copy"}, cache="warm"),
+        Point("operators", "gemm", "fp32", {"m": 128, "n": 128, "k": 128}),
+    )
+    records_file = RecordsFile(tmp_path)
+    records_file.add(small.columns(gpu_id(device("cpu")), torch.__version__) | {"latency_us": "10e6"})
+    records_file.close()
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: [small, large, copy])
+    order: list[str] = []
+    for _ in range(2):
+        report = execute(Request(tmp_path, ("operators",), "cpu", budget=60.0), lambda progress: order.append(progress.words))
+        assert report.not_run == [{"point": str(large), "why": "would take about 400 s on this device: left out"}]
+    # 4 times the bytes of the small one, 8 times its FLOP: the smaller of the two estimates, ten calls of it
+    assert order == [str(large), str(copy), "", str(large), ""]
+    assert [row["op"] for row in rows(tmp_path)] == ["gemm", "copy_d2d"]
+    new = Point("transfers", "copy_d2d", "fp32", {"bytes": 8192}, {"kernel": "copy"}, cache="warm")
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: [small, large, new])
+    order.clear()
+    execute(Request(tmp_path, ("operators",), "cpu", budget=60.0), lambda progress: order.append(progress.words))
+    assert order == [str(new), str(large), ""]
+
+
+def test_a_table_that_all_sets_share_is_in_memory_once() -> None:
+    """A table of 20,000 rows of 256 B, of which a call reads 64: 5 MB once, and 64 rows and indices for each of 250 sets.
+
+    A cache of 1 MiB, eight times, over 33 kB a call; in 64 MiB of memory, which with a table for each set would be too small.
+    """
+    from roofline.measure.bench.devices import SamplingBudget
+    from roofline.measure.bench.devices.cpu import Cpu
+    from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
+    from roofline.measure.bench.measure import SeenRates, measure
+
+    class Small(Cpu):
+        free = 64 * 2**20
+
+        def free_bytes(self) -> int:
+            return self.free
+
+    device = Small()
+    device.cache_bytes = 2**20
+    point = Point("operators", "embedding", "fp32", {"tokens": 64, "hidden": 64, "n": 20_000})
+    arguments = (device, TensorFactory("cpu"), SamplingBudget(0.02), SeenRates(30.0))
+    assert measure(point, *arguments).median > 0
+    device.free = 8 * 2**20  # 4 MB of rows that are given back are more than three tenths of it
+    with pytest.raises(NotRunnableError, match="too little memory"):
+        measure(point, *arguments)
 
 
 @pytest.mark.parametrize("content", ["[]", '{"runs": 5}', '{"runs": [1]}', '{"suspects": [1]}', "{", ""])

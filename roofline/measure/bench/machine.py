@@ -192,6 +192,12 @@ class Environment:
         """The texts of points during which a run died."""
         return list(self.content["suspects"])
 
+    @property
+    def not_run(self) -> set[str]:
+        """The texts of points that earlier runs could not run, or left out."""
+        listed = [entry for run in self.content["runs"] for entry in run.get("not_run") or ()]
+        return {str(entry["point"]) for entry in listed if isinstance(entry, dict) and "point" in entry}
+
     def suspect(self, point: str) -> None:
         """Record that a run died during a point."""
         if point not in self.content["suspects"]:

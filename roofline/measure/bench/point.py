@@ -57,6 +57,11 @@ class Point:
         """The sum of the operators' costs: FLOP and bytes of one call."""
         return sum((operator.cost() * repeat for operator, repeat in self.operators.values()), ZERO)
 
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What has rates of its own: op, dtype, backend."""
+        return self.op, self.dtype, self.backend
+
     def columns(self, gpu: str, version: str) -> dict[str, str]:
         """The columns that identify its record, as text.
 
@@ -75,19 +80,29 @@ class Point:
         return " ".join([self.op, self.dtype, *dims, *words, self.backend, self.cache])
 
 
-def in_order(points: list[Point]) -> list[Point]:
-    """Points in the order to measure them: lower tiers first, in a tier ops by turns, so that a stopped run has some of each.
+_RIDGE = 100
+"""FLOP that count as much as a byte where points are ordered by their work: ridge points of hosts are lower, of accelerators
+higher."""
 
-    Ceilings of tier 0 go before all else: every other figure is compared with them.
+
+def in_order(points: list[Point]) -> list[Point]:
+    """Points in the order to measure them: lower tiers first, in a tier kernels by turns, so that a short run has some of each.
+
+    Of each kernel those with the least work come first: its rate is known when the large ones come, which can then be left out
+    untried where they would take too long. Ceilings of tier 0 go before all else: every other figure is compared with them.
     """
-    turns: dict[tuple[str, str], int] = {}
+    turns: dict[tuple[object, ...], int] = {}
     keyed = []
-    for point in points:
-        kind = (point.op, point.backend)
-        turns[kind] = turns.get(kind, 0) + 1
+    for point, work in sorted(((point, _work(point)) for point in points), key=lambda pair: pair[1]):
         first = point.suite == "ceilings" and point.tier == 0
-        keyed.append(((not first, point.tier, turns[kind]), point))
+        turn = (first, point.tier, *point.kind)
+        turns[turn] = turns.get(turn, 0) + 1
+        keyed.append(((not first, point.tier, turns[turn], work), point))
     return [point for _, point in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _work(point: Point) -> float:
+    return float(point.cost.matrix_flops + _RIDGE * point.cost.bytes)
 
 
 MIB, GIB = 2**20, 2**30

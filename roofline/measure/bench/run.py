@@ -152,6 +152,7 @@ class _Runner:
         self.records, self.seen, self.total = 0, 0, 0
         self.at = request.folder / _AT
         self.machine: bool | None = None
+        self.known: list[Point] = []
         self.not_run: list[dict[str, str]] = []
         self.notes: list[str] = []
         self.counted: dict[str, dict[str, float]] = {}
@@ -165,7 +166,10 @@ class _Runner:
         """Measure all points that are not yet in the file of records."""
         suspects = self._suspects()
         todo = [point for point in points if self._columns(point) not in self.records_file]
-        todo.sort(key=lambda point: str(point) in suspects)  # last: whatever they do, the others are measured
+        self.known = [point for point in points if self._columns(point) in self.records_file]
+        tried = self.environment.not_run
+        # last: whatever they do, the others are measured
+        todo.sort(key=lambda point: (str(point) in suspects, str(point) in tried))
         self.environment.begin(
             {
                 "suites": list(self.request.suites),
@@ -223,6 +227,9 @@ class _Runner:
         together = [point for point in todo if point.suite == "collectives"]
         self.total, self.factory = len(todo), TensorFactory(self.device.kind)
         self.effort, self.pace = self._effort(len(alone)), SeenRates(self._longest())
+        for point in self.known:
+            if (seconds := self.records_file.seconds(self._columns(point))) is not None:
+                self.pace.learn(point, seconds)
         # Collectives need processes of their own, which take seconds to start: with a budget a part of it is reserved for them.
         left = self.left or 0.0
         reserved = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0
