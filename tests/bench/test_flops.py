@@ -20,10 +20,11 @@ from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.base import TensorFactory
 from roofline.measure.bench.point import COMPILED, EAGER, LOOP, Point
 from roofline.measure.bench.suites import Scope, plan
+from roofline.measure.records.columns import WEIGHT_ONLY
 
 CUDA, CPU = Scope("cuda", 50 * 2**20, ("bf16", "fp8")), Scope("cpu", 32 * 2**20, ("fp32",))
-# The counter has no rule for torch._int_mm; the others have no products.
-NOT_COUNTED = {"int8"}
+# The counter has no rule for torch._int_mm, nor for packed weights; the others have no products.
+NOT_COUNTED = {"int8", *WEIGHT_ONLY}
 WITHOUT_PRODUCTS = {"copy_d2d", "copy_h2d", "copy_d2h", "add", "rmsnorm", "rope", "silu_mul", "embedding", "sampling"}
 BACKEND = {"attention_prefill": EAGER, "attention_decode": EAGER, "mla_prefill": EAGER, "mla_decode": EAGER, "moe": LOOP,
            "layer": f"{EAGER}+{LOOP}", "step": f"{EAGER}+{LOOP}"}  # fmt: skip

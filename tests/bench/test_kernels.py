@@ -14,7 +14,8 @@ from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.attention import attend, mask, mask_of
 from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory, nbytes
 from roofline.measure.bench.kernels.operators import draw, experts, rope, route
-from roofline.measure.bench.point import EAGER, LOOP, Point
+from roofline.measure.bench.point import EAGER, LOOP, PER_ROW, Point
+from roofline.measure.records.columns import WEIGHT_ONLY
 
 CPU = TensorFactory("cpu")
 
@@ -132,9 +133,75 @@ def test_int8_and_fp8_products() -> None:
     x, w = kernel.inputs()
     assert torch.equal(kernel.run(x, w).long(), x.long() @ w.long().t())
     kernel = make(Point("operators", "gemm", "fp8", {"m": 32, "n": 16, "k": 64}), CPU)
-    x, w, one = kernel.inputs()
+    x, w, *ones = kernel.inputs()
     exact = x.to(torch.float8_e4m3fn).double() @ w.double().t()
-    torch.testing.assert_close(kernel.run(x, w, one).double(), exact, rtol=0.02, atol=0.1)
+    torch.testing.assert_close(kernel.run(x, w, *ones).double(), exact, rtol=0.02, atol=0.1)
+
+
+@pytest.mark.parametrize(("dtype", "group"), [("int4_wo_g32", 32), ("int4_wo_g64", 64), ("int4_wo_g128", 128)])
+def test_int4_weights(dtype: str, group: int) -> None:
+    """Products with (w - 8) scale + zero, where a group of inputs of an output shares both; the operator has their very bytes.
+
+    The identity for x shows each weight: 256 tokens, of which each reads one input.
+    """
+    point = Point("operators", "gemm", dtype, {"m": 256, "n": 48, "k": 256})
+    kernel = make(point, CPU)
+    numbers = torch.randint(0, 16, (48, 256), dtype=torch.int32)
+    kernel.factory = type("Known", (TensorFactory,), {"nibbles": lambda *_: numbers})("cpu")
+    _, packed, scales = kernel.inputs()
+    eye = torch.eye(256, dtype=torch.bfloat16)
+    scale, zero = (scales[..., place].float().repeat_interleave(group, 0).t() for place in (0, 1))
+    exact = (numbers - 8) * scale + zero
+    torch.testing.assert_close(kernel.run(eye, packed, scales).float(), exact.t(), rtol=0.01, atol=0.02)
+    x = CPU.random(256, 256, dtype="bf16")
+    torch.testing.assert_close(kernel.run(x, packed, scales).float(), x.float() @ exact.t(), rtol=0.02, atol=1.0)
+    # 48 x 256 half bytes; 48 x 256 / group pairs of two bytes each
+    assert nbytes((packed, scales)) == point.cost.weight_bytes == 48 * 256 // 2 + 48 * 256 // group * 4
+
+
+def test_int8_weights() -> None:
+    """Products with w, each row of which has a scale; the operator has their very bytes."""
+    point = Point("operators", "gemm", "int8_wo", {"m": 3, "n": 32, "k": 64})
+    kernel = make(point, CPU)
+    x, w, scales = kernel.inputs()
+    exact = x.float() @ (w.float() * scales.float().unsqueeze(1)).t()
+    torch.testing.assert_close(kernel.run(x, w, scales).float(), exact, rtol=0.02, atol=0.5)
+    assert nbytes((w, scales)) == point.cost.weight_bytes == 32 * 64 + 2 * 32
+
+
+def test_what_torch_does_not_pack() -> None:
+    """An int4 matrix that is not made of whole tiles is refused."""
+    with pytest.raises(NotRunnableError, match="multiple of 16"):
+        make(Point("operators", "gemm", "int4_wo_g128", {"m": 1, "n": 40, "k": 256}), CPU).inputs()
+
+
+def test_fp8_with_a_scale_per_row() -> None:
+    """Each row of x and each row of w times its own scale."""
+    kernel = make(Point("operators", "gemm", "fp8", {"m": 5, "n": 16, "k": 64}, {"kernel": PER_ROW}), CPU)
+    x, w, of_x, of_w = kernel.inputs()
+    assert (of_x.shape, of_w.shape) == ((5, 1), (1, 16))
+    exact = (x.to(torch.float8_e4m3fn).double() * of_x) @ (w.double().t() * of_w)
+    torch.testing.assert_close(kernel.run(x, w, of_x, of_w).double(), exact, rtol=0.02, atol=0.1)
+
+
+def test_experts_in_fp8() -> None:
+    """What plain experts give of the same numbers times the scale 0.02, but for rounding to three bits of mantissa."""
+    numbers = {"tokens": 6, "hidden": 1024, "inter": 32, "experts": 4, "topk": 2, "moe_tp": 1, "moe_ep": 1}
+    kernel = make(Point("operators", "moe", "fp8", numbers, {"distribution": "uniform"}, LOOP), CPU)
+    x, up, down, routing = kernel.inputs()
+    assert (x.dtype, up.dtype, down.dtype) == (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fn)
+    assert min(float(weights.float().std()) for weights in (up, down)) > 0.9  # not in the range where fp8 loses digits
+    exact = experts(x.float(), up.float() * 0.02, down.float() * 0.02, replace(routing, gates=routing.gates.float()), LOOP)
+    assert (kernel.run(x, up, down, routing).float() - exact).norm() < 0.05 * exact.norm()
+
+
+def test_the_command_has_every_dtype() -> None:
+    """Those that records name and torch multiplies, without which `--dtype` would refuse what a kernel runs."""
+    from roofline.cli.commands.bench import _DTYPES
+
+    assert set(WEIGHT_ONLY) < set(_DTYPES)
+    for dtype in _DTYPES:
+        assert make(Point("operators", "gemm", dtype, {"m": 16, "n": 128, "k": 128}), CPU).inputs()
 
 
 def test_step_of_a_model() -> None:

@@ -67,9 +67,9 @@ def _best_rates(folder: Path) -> _Ceilings:
     best = _Ceilings()
     for row in read([folder / RECORDS_FILE]).frame.to_dict("records"):
         seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
-        if row["op"] in _MATRIX_OPS and row["dtype"] in MATRIX_DTYPES:
-            rate = _cost(row).matrix_flops / seconds
-            best.peaks[row["dtype"]] = max(best.peaks.get(row["dtype"], 0.0), rate)
+        if row["op"] in _MATRIX_OPS and (unit := dtypes(row["dtype"]).matrix) in MATRIX_DTYPES:
+            rate = _cost(row).matrix_flops / seconds  # NB: of a host without units for bf16, int4 weights may be faster
+            best.peaks[unit] = max(best.peaks.get(unit, 0.0), rate)
             best.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
         elif row["op"] in ("copy_d2d", "add") and row["cache"] == "cold":
             best.bandwidth = max(best.bandwidth, _cost(row).bytes / seconds)

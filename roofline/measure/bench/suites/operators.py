@@ -9,8 +9,8 @@ from functools import cache
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.graph.build import build
-from roofline.measure.bench.point import EAGER, GIB, MIB, Point, Scope
-from roofline.measure.records.columns import dtypes
+from roofline.measure.bench.point import EAGER, GIB, MIB, PER_ROW, Point, Scope
+from roofline.measure.records.columns import WEIGHT_ONLY, dtypes
 from roofline.operators.gemm import Gemm
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids
@@ -46,6 +46,11 @@ def operators(scope: Scope) -> Iterator[Point]:
     """Points for every kind of operator, layers and steps included, in every requested dtype."""
     for dtype in scope.dtypes:
         yield from _gemms(scope, dtype)
+        if dtype == "fp8":
+            yield from _scaled_rows(scope)
+            yield from _experts(scope, dtype)
+        if dtype == ("bf16" if scope.large else "fp32"):
+            yield from _weight_only(scope)
         if dtype in ("fp32", "bf16", "fp16"):
             yield from _attention(scope, dtype)
             yield from _latent_attention(scope, dtype)
@@ -63,13 +68,21 @@ def _weight_shapes(model: str) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(shapes_of_model))
 
 
-def _gemm(dtype: str, m: int, n: int, k: int, tier: int) -> Point:
-    return Point("operators", "gemm", dtype, {"m": m, "n": n, "k": k}, tier=tier)
+def _gemm(dtype: str, m: int, n: int, k: int, tier: int, kernel: str = "") -> Point:
+    return Point("operators", "gemm", dtype, {"m": m, "n": n, "k": k}, {"kernel": kernel} if kernel else {}, tier=tier)
+
+
+_PLAIN = ("fp32", "tf32", "bf16", "fp16")
+
+
+def _takes(dtype: str, n: int, k: int) -> bool:
+    """Whether torch's GEMM of a dtype takes weights of n x k: 8-bit ones in 16s, packed int4 in tiles of 128 inputs."""
+    return dtype in _PLAIN or n % 16 == k % (128 if dtype.startswith("int4") else 16) == 0
 
 
 def _gemms(scope: Scope, dtype: str) -> Iterator[Point]:
     yield from _gemms_in_full(dtype) if scope.large else _gemms_in_part(dtype)
-    if dtype not in ("fp8", "int8"):  # torch has no batched 8-bit GEMM
+    if dtype in _PLAIN:  # torch has no other batched GEMM
         heads, tokens = ((16, 128), (1, 16, 64, 256, 1024)) if scope.large else ((4,), (1, 16))
         yield from _head_gemms(scope, dtype, heads, tokens)
 
@@ -79,7 +92,8 @@ def _gemms_in_part(dtype: str) -> Iterator[Point]:
     for model in _SMALL:
         for n, k in _weight_shapes(model):
             for m in (1, 4, 16, 64, 256, 1024):
-                yield _gemm(dtype, m, n, k, 0 if model == "gpt2" and m in (1, 64) else 1 if m <= 64 else 2)
+                if _takes(dtype, n, k):
+                    yield _gemm(dtype, m, n, k, 0 if model == "gpt2" and m in (1, 64) else 1 if m <= 64 else 2)
 
 
 def _gemms_in_full(dtype: str) -> Iterator[Point]:
@@ -91,8 +105,27 @@ def _gemms_in_full(dtype: str) -> Iterator[Point]:
         for model in models:
             for n, k in _weight_shapes(model):
                 for m in counts:
-                    if dtype not in ("fp8", "int8") or n % 16 == k % 16 == 0:  # as 8-bit GEMMs want it
+                    if _takes(dtype, n, k):
                         yield _gemm(dtype, m, n, k, tier)
+
+
+def _weight_only(scope: Scope) -> Iterator[Point]:
+    """Weights alone in 4 or 8 bits, of one model: groups of 128 and int8 at most numbers of tokens, smaller groups at a few."""
+    tokens = (1, 4, 16, 64, 256, 1024, 4096) if scope.large else (1, 4, 16, 64)
+    for n, k in _weight_shapes(_MAIN[0] if scope.large else _SMALL[0]):
+        for dtype in WEIGHT_ONLY:
+            usual = dtype in ("int4_wo_g128", "int8_wo")
+            for m in tokens if usual else tokens[::2]:
+                if _takes(dtype, n, k):
+                    yield _gemm(dtype, m, n, k, 0 if dtype == "int4_wo_g128" and m in (1, 16) else 1 if usual else 2)
+
+
+def _scaled_rows(scope: Scope) -> Iterator[Point]:
+    """fp8 with a scale per row and per column, as checkpoints with dynamic scales need it, of one model."""
+    for n, k in _weight_shapes(_MAIN[0] if scope.large else _SMALL[0]):
+        for m in (1, 16, 64, 256, 1024, 4096) if scope.large else (1, 16, 64):
+            if _takes("fp8", n, k):
+                yield _gemm("fp8", m, n, k, 1, PER_ROW)
 
 
 def _head_gemms(scope: Scope, dtype: str, heads: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Point]:
