@@ -268,6 +268,25 @@ def test_the_plan(scope: Scope) -> None:
         largest[key] = (float(point.cost.matrix_flops), float(point.cost.bytes))
 
 
+@pytest.mark.parametrize("backend", ["sdpa-flash", "flash-attn-2", "flash-attn-3", "flashinfer"])
+def test_passes_that_engines_have(backend: str) -> None:
+    """Of a datacenter device: verification of 1 to 8 drafts, chunks of prompts after up to 128 Ki tokens, windows."""
+    points = plan(("operators",), Scope("cuda", 50 * 2**20, ("bf16",)))
+    passes = [point.numbers for point in points if point.backend == backend and point.op == "attention_prefill"]
+    verified = [one for one in passes if 2 <= one["q_len"] <= 9]
+    assert {one["q_len"] - 1 for one in verified} >= {1, 2, 3, 5, 8}
+    assert {one["batch"] for one in verified} >= {1, 4, 16, 64}
+    assert {one["kv_len"] for one in verified} >= {1024, 8192, 32768}
+    chunks = {(one["q_len"], one["kv_len"]) for one in passes if 64 <= one["q_len"] < one["kv_len"] and one["batch"] == 1}
+    assert {new for new, _ in chunks} >= {128, 512, 2048, 8192}
+    assert {kv for new, kv in chunks if new == 2048} >= {8192, 32768, 131072}
+    windows = {point.numbers["window"] for point in points if point.backend == backend and "window" in point.numbers}
+    assert windows == {0, 128, 1024, 4096}
+    # torch's flash attention takes no mask: its passes are of windows that hide nothing
+    masked = [one for one in passes if 0 < one["window"] < one["kv_len"]]
+    assert bool(masked) == (backend != "sdpa-flash")
+
+
 SHORTENED = """#!/bin/sh
 # Python, which runs a benchmark for five seconds instead of its budget
 echo "$*" >> "$CALLS"
@@ -409,6 +428,34 @@ def test_a_table_that_all_sets_share_is_in_memory_once() -> None:
     device.free = 8 * 2**20  # 4 MB of rows that are given back are more than three tenths of it
     with pytest.raises(NotRunnableError, match="too little memory"):
         measure(point, *arguments)
+
+
+def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reason for all its points, and a record of it by an earlier run, with a version of its own, is no other torch."""
+    import torch
+
+    from roofline.measure.bench.devices import device
+    from roofline.measure.bench.machine import gpu_id
+
+    numbers = {"batch": 1, "q_len": 1, "kv_len": 64, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8}
+    decodes = [
+        Point("operators", "attention_decode", "bf16", {**numbers, "batch": batch}, {}, "flash-attn-3") for batch in (1, 2, 4)
+    ]
+    copy = Point("transfers", "copy_d2d", "fp32", {"bytes": 4096}, {"kernel": "copy"}, cache="warm")
+    gpu = gpu_id(device("cpu"))
+    records_file = RecordsFile(tmp_path)
+    records_file.add(decodes[0].columns(gpu, "3.0.0") | {"latency_us": "5.0"})
+    records_file.close()
+    monkeypatch.setitem(sys.modules, "flash_attn_interface", None)
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: [*decodes, copy])
+    report = execute(Request(tmp_path, ("operators",), "cpu", budget=60.0), lambda _: None)
+    why = "flash-attn-3: the package flash-attn-3 is not installed: 3 points left out"
+    assert report.not_run == [{"point": str(decodes[0]), "why": why}]
+    assert (report.outcome, report.records, report.before, report.points) == ("done", 1, 0, 2)
+    assert [(row["op"], row["version"]) for row in rows(tmp_path)] == [
+        ("attention_decode", "3.0.0"),
+        ("copy_d2d", torch.__version__),
+    ]
 
 
 @pytest.mark.parametrize("content", ["[]", '{"runs": 5}', '{"runs": [1]}', '{"suspects": [1]}', "{", ""])

@@ -16,6 +16,7 @@ from roofline.cost import ZERO
 from roofline.documents import __version__
 from roofline.errors import InputError
 from roofline.measure.bench.devices import Device
+from roofline.measure.bench.point import PACKAGES
 from roofline.measure.bench.records_file import RECORDS_FILE
 from roofline.measure.records.columns import COLUMNS, dtypes
 from roofline.measure.records.ops import RECORD_OPS, Call
@@ -149,6 +150,7 @@ _ENVIRONMENT_FILE = "environment.json"
 _MAX_BYTES = 2**26
 _LIBRARIES = (
     *("torch", "numpy", "triton", "nvidia-ml-py"),
+    *(package.distribution for package in PACKAGES.values()),
     *(f"nvidia-{name}{major}" for name in ("cudnn", "cublas", "nccl") for major in ("", "-cu12", "-cu13")),
 )
 

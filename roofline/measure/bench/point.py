@@ -67,7 +67,7 @@ class Point:
 
         Args:
             gpu: the id of the device.
-            version: of torch.
+            version: of torch, or of the package that the backend is.
         """
         values: dict[str, Any] = dict.fromkeys((name for name in COLUMNS if name not in RESULTS), "")
         values |= {"source": _SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
@@ -135,6 +135,11 @@ class Scope:
         return ("sdpa-flash", "sdpa-cudnn", "sdpa-efficient", "sdpa-math") if self.large else ("sdpa-flash", "sdpa-math")
 
     @property
+    def attention_packages(self) -> tuple[str, ...]:
+        """The backends of attention that are packages of their own; which of them are installed a run finds out."""
+        return tuple(PACKAGES) if self.large else ()
+
+    @property
     def elementwise_backends(self) -> tuple[str, ...]:
         """The backends of element-wise ops. Compiling needs Triton on a GPU; on a host a C++ compiler, and is left out."""
         return ("torch", "compiled") if self.large else ("torch",)
@@ -143,6 +148,35 @@ class Scope:
     def expert_backends(self) -> tuple[str, ...]:
         """The backends of experts: one grouped GEMM, or one GEMM per expert."""
         return ("grouped", "loop") if self.large else ("loop",)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package with attention kernels: what is imported, what is installed, and the tokens of a page of its KV cache."""
+
+    module: str
+    distribution: str
+    page: int
+
+
+PACKAGES = {
+    # FlashAttention 2 takes pages of 256 tokens or multiples; 16 is the block of vLLM, with either of the other two.
+    "flash-attn-2": Package("flash_attn", "flash-attn", 256),
+    "flash-attn-3": Package("flash_attn_interface", "flash-attn-3", 16),
+    "flashinfer": Package("flashinfer", "flashinfer-python", 16),
+}
+"""Backends of attention that are not torch's."""
+VARLEN = "varlen"
+"""Prompts of a batch one after the other, without a cache."""
+
+
+def package_kernel(backend: str, new: int, keys: int) -> str:
+    """The column `kernel` of attention by a package: "varlen" for whole prompts in FlashAttention, else the size of its pages.
+
+    >>> package_kernel("flash-attn-2", 64, 64), package_kernel("flashinfer", 1, 64)
+    ('varlen', 'pages of 16 tokens')
+    """
+    return VARLEN if new == keys and backend.startswith("flash-attn") else f"pages of {PACKAGES[backend].page} tokens"
 
 
 # Values of the columns `kernel` and `backend` that choose how an op is run: suites write them, kernels read them.

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from roofline.errors import InputError
+from roofline.measure.bench.point import PACKAGES
 from roofline.measure.records.columns import COLUMNS, RESULTS
 
 RECORDS_FILE = "records.csv"
@@ -27,7 +28,7 @@ class RecordsFile:
         path: of the file.
         done: the latencies of the records in it, in microseconds as they are written, by identity.
         gpus: the values of their column `gpu`.
-        versions: the values of their column `version`.
+        versions: of torch: the values of their column `version`, but for backends that are packages.
         cut_off: whether a last line was cut away.
 
     Raises:
@@ -72,7 +73,7 @@ class RecordsFile:
                 row = dict(zip(COLUMNS, cells, strict=True))
                 self.done[self._identity(row)] = row["latency_us"]
                 self.gpus.add(row["gpu"])
-                self.versions.add(row["version"])
+                self.versions |= {row["version"]} if row["backend"] not in PACKAGES else set()
         return len(whole) < len(content)
 
     def __contains__(self, columns: dict[str, str]) -> bool:

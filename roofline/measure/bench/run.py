@@ -12,14 +12,16 @@ from typing import Literal
 import torch
 
 from roofline.errors import InputError, RooflineError
+from roofline.formatting import plural
 from roofline.measure.bench.collectives import Group, groups
 from roofline.measure.bench.counters import count
 from roofline.measure.bench.devices import Device, DeviceLostError, SamplingBudget
 from roofline.measure.bench.devices import device as find_device
+from roofline.measure.bench.kernels.attention_packages import backend_version, missing
 from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
 from roofline.measure.bench.machine import Environment, gpu_id, measured_id, write_hardware
 from roofline.measure.bench.measure import SeenRates, measure, record
-from roofline.measure.bench.point import Point, Suite
+from roofline.measure.bench.point import PACKAGES, Point, Suite
 from roofline.measure.bench.records_file import RecordsFile
 from roofline.measure.bench.suites import Scope, plan
 
@@ -165,6 +167,7 @@ class _Runner:
     def run(self, points: list[Point]) -> Report:
         """Measure all points that are not yet in the file of records."""
         suspects = self._suspects()
+        points, refused = self._installed(points)
         todo = [point for point in points if self._columns(point) not in self.records_file]
         self.known = [point for point in points if self._columns(point) in self.records_file]
         tried = self.environment.not_run
@@ -195,9 +198,18 @@ class _Runner:
             hardware = self._write_hardware()
             self.environment.end(outcome, self.records, self.not_run)
         return Report(
-            outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware,
+            outcome, self.records, len(self.known), len(points) + refused, time.monotonic() - self.begin, hardware,
             self.gpu != measured_id(self.device), self.not_run, self.notes,
         )  # fmt: skip
+
+    def _installed(self, points: list[Point]) -> tuple[list[Point], int]:
+        """The points whose backends are installed, and the number of backends that are not: one each that could not be run."""
+        for backend in PACKAGES:
+            listed = [point for point in points if point.backend == backend]
+            if listed and (why := missing(backend)) is not None:
+                self.not_run.append({"point": str(listed[0]), "why": f"{why}: {plural(len(listed), 'point')} left out"})
+                points = [point for point in points if point.backend != backend]
+        return points, len(self.not_run)
 
     def _suspects(self) -> list[str]:
         """Points in which an earlier run of this folder died."""
@@ -215,7 +227,7 @@ class _Runner:
             return False
 
     def _columns(self, point: Point) -> dict[str, str]:
-        return point.columns(self.gpu, torch.__version__)
+        return point.columns(self.gpu, backend_version(point.backend))
 
     def _points(self, todo: list[Point]) -> Outcome:
         if self.request.counters:
