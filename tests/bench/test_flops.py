@@ -20,10 +20,11 @@ from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.base import TensorFactory
 from roofline.measure.bench.point import COMPILED, EAGER, LOOP, Point
 from roofline.measure.bench.suites import Scope, plan
+from roofline.measure.records.columns import WEIGHT_ONLY
 
 CUDA, CPU = Scope("cuda", 50 * 2**20, ("bf16", "fp8")), Scope("cpu", 32 * 2**20, ("fp32",))
-# The counter has no rule for torch._int_mm; the others have no products.
-NOT_COUNTED = {"int8"}
+# The counter has no rule for torch._int_mm, nor for packed weights; the others have no products.
+NOT_COUNTED = {"int8", *WEIGHT_ONLY}
 WITHOUT_PRODUCTS = {"copy_d2d", "copy_h2d", "copy_d2h", "add", "rmsnorm", "rope", "silu_mul", "embedding", "sampling"}
 BACKEND = {"attention_prefill": EAGER, "attention_decode": EAGER, "mla_prefill": EAGER, "mla_decode": EAGER, "moe": LOOP,
            "layer": f"{EAGER}+{LOOP}", "step": f"{EAGER}+{LOOP}"}  # fmt: skip
@@ -45,6 +46,8 @@ def points(op: str) -> list[Point]:
     for point in (point for scope in (CUDA, CPU) for point in planned(scope)):
         if point.op == op and point.suite != "transfers" and point.dtype not in NOT_COUNTED:
             kept = replace(point, backend=BACKEND.get(op, point.backend))
+            if "attention" in op:
+                kept = replace(kept, texts={})  # how a package lays out its cache
             kinds[f"{kept.dtype} {dict(kept.texts)}"].setdefault(str(dict(kept.numbers)), kept)
     return [point for kind in kinds.values() for point in _spread(list(kind.values()), MOST.get(op, 40))]
 

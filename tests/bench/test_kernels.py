@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
+from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +17,8 @@ from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.attention import attend, mask, mask_of
 from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory, nbytes
 from roofline.measure.bench.kernels.operators import draw, experts, rope, route
-from roofline.measure.bench.point import EAGER, LOOP, Point
+from roofline.measure.bench.point import EAGER, LOOP, PACKAGES, PER_ROW, Point, package_kernel
+from roofline.measure.records.columns import WEIGHT_ONLY
 
 CPU = TensorFactory("cpu")
 
@@ -43,6 +47,169 @@ def test_attention_backends(backend: str, new: int, keys: int, window: int | Non
     seen = mask_of(new, keys, window, backend, CPU.device)
     found = attend(q, k, v, backend=backend, causal=new > 1, seen=seen)
     torch.testing.assert_close(found.double(), one_by_one(q, k, v, window), rtol=1e-4, atol=1e-5)
+
+
+def pages_of(cache: Any, table: Any, length: int) -> Any:
+    """The tokens of each sequence of a paged cache [pages, tokens, heads, width], in order: [batch, heads, length, width]."""
+    assert table.dtype == torch.int32
+    return torch.stack([cache[row.long()].flatten(0, 1)[:length] for row in table]).transpose(1, 2)
+
+
+def window_of(left: int) -> int | None:
+    """Tokens that a query sees, itself included, where it sees so many before itself (-1: all)."""
+    return None if left == -1 else left + 1
+
+
+class FlashAttention(ModuleType):
+    """What `flash_attn` and `flash_attn_interface` take, computed by the definition; `calls` has what was called."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.calls: list[str] = []
+
+    def flash_attn_varlen_func(
+        self, q: Any, k: Any, v: Any, *, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int,
+        causal: bool, window_size: tuple[int, int],
+    ) -> Any:  # fmt: skip
+        """Prompts one after the other."""
+        self.calls.append("varlen")
+        assert causal
+        assert cu_seqlens_q.dtype == cu_seqlens_k.dtype == torch.int32
+        assert cu_seqlens_q[-1] == len(q)
+        assert cu_seqlens_k[-1] == len(k)
+        assert max_seqlen_q == int(cu_seqlens_q.diff().max())
+        assert max_seqlen_k == int(cu_seqlens_k.diff().max())
+        parts = [
+            one_by_one(*(x[start:end].transpose(0, 1).unsqueeze(0) for x in (q, k, v)), window_of(window_size[0]))
+            for start, end in pairwise(cu_seqlens_q.tolist())
+        ]
+        return torch.cat([part[0].transpose(0, 1) for part in parts])
+
+    def flash_attn_with_kvcache(
+        self, q: Any, k_cache: Any, v_cache: Any, *, cache_seqlens: Any, causal: bool, window_size: tuple[int, int],
+        block_table: Any = None, page_table: Any = None,
+    ) -> Any:  # fmt: skip
+        """Queries over a paged cache; version 3 adds the sums of exponentials."""
+        self.calls.append("kvcache")
+        assert causal
+        table = {"flash_attn": block_table, "flash_attn_interface": page_table}[self.__name__]
+        if self.__name__ == "flash_attn":
+            assert k_cache.shape[1] % 256 == 0  # as version 2 wants it
+        assert cache_seqlens.dtype == torch.int32
+        assert (cache_seqlens == cache_seqlens[0]).all()
+        k, v = (pages_of(cache, table, int(cache_seqlens[0])) for cache in (k_cache, v_cache))
+        out = one_by_one(q.transpose(1, 2), k, v, window_of(window_size[0])).transpose(1, 2)
+        return out if block_table is not None else (out, None)
+
+
+class FlashInfer(ModuleType):
+    """What `flashinfer` takes, computed by the definition."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        calls = self.calls = []
+
+        class Wrapper:
+            def __init__(self, workspace: Any, layout: str, *, use_tensor_cores: bool = False) -> None:
+                assert workspace.dtype == torch.uint8
+                assert layout == "NHD"
+                self.cores, self.planned = use_tensor_cores, False
+
+            def pages(self, ends: Any, indices: Any, last: Any, sizes: tuple[int, ...], window_left: int, kind: Any) -> None:
+                assert not self.planned  # once for all calls
+                assert ends.dtype == indices.dtype == last.dtype == torch.int32
+                assert kind == torch.bfloat16
+                self.planned, self.sizes, self.window = True, sizes, window_of(window_left)
+                self.table = indices.view(len(last), -1)
+                assert (ends.diff() == self.table.shape[1]).all()
+                self.length = int((ends.diff()[0] - 1) * sizes[3] + last[0])
+
+            def attend(self, q: Any, cache: tuple[Any, Any]) -> Any:
+                heads, kv_heads, width, page = self.sizes
+                assert (q.shape[1:], cache[0].shape[1:]) == ((heads, width), (page, kv_heads, width))
+                rows = q.view(len(self.table), -1, heads, width).transpose(1, 2)
+                out = one_by_one(rows, *(pages_of(part, self.table, self.length) for part in cache), self.window)
+                return out.transpose(1, 2).reshape(q.shape)
+
+        class Decode(Wrapper):
+            def plan(
+                self, indptr: Any, indices: Any, last_page_len: Any, num_qo_heads: int, num_kv_heads: int, head_dim: int,
+                page_size: int, *, window_left: int, q_data_type: Any, kv_data_type: Any,
+            ) -> None:  # fmt: skip
+                assert q_data_type == kv_data_type
+                sizes = (num_qo_heads, num_kv_heads, head_dim, page_size)
+                self.pages(indptr, indices, last_page_len, sizes, window_left, q_data_type)
+
+            def run(self, q: Any, cache: tuple[Any, Any]) -> Any:
+                calls.append("decode")
+                assert len(q) == len(self.table)
+                return self.attend(q, cache)
+
+        class Prefill(Wrapper):
+            def plan(
+                self, qo_indptr: Any, paged_kv_indptr: Any, paged_kv_indices: Any, paged_kv_last_page_len: Any,
+                num_qo_heads: int, num_kv_heads: int, head_dim_qk: int, page_size: int, *, causal: bool, window_left: int,
+                q_data_type: Any, kv_data_type: Any,
+            ) -> None:  # fmt: skip
+                assert causal
+                assert q_data_type == kv_data_type
+                sizes = (num_qo_heads, num_kv_heads, head_dim_qk, page_size)
+                self.pages(paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len, sizes, window_left, q_data_type)
+                self.rows = qo_indptr
+
+            def run(self, q: Any, cache: tuple[Any, Any]) -> Any:
+                calls.append("prefill")
+                assert self.rows.tolist() == list(range(0, len(q) + 1, len(q) // len(self.table)))
+                return self.attend(q, cache)
+
+        self.BatchDecodeWithPagedKVCacheWrapper, self.BatchPrefillWithPagedKVCacheWrapper = Decode, Prefill
+
+
+@pytest.mark.parametrize("backend", list(PACKAGES))
+@pytest.mark.parametrize(
+    ("new", "keys", "window"), [(1, 300, 0), (4, 300, 0), (5, 5, 0), (1, 300, 40), (40, 300, 64), (9, 9, 4), (1, 256, 0)]
+)
+def test_attention_of_packages(backend: str, new: int, keys: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode, verification, prompts and chunks: a stand-in finds each sequence's tokens by the table that it is given.
+
+    It is handed what the definition is handed, page by page: 300 tokens are not whole pages, of either size.
+    """
+    package = PACKAGES[backend]
+    module = FlashInfer("flashinfer") if backend == "flashinfer" else FlashAttention(package.module)
+    monkeypatch.setitem(sys.modules, package.module, module)
+    numbers = {"batch": 2, "q_len": new, "kv_len": keys, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8, "window": window}
+    op = "attention_decode" if new == 1 else "attention_prefill"
+    kernel = make(Point("operators", op, "bf16", numbers, {"kernel": package_kernel(backend, new, keys)}, backend), CPU)
+    for _ in range(2):  # two sets of inputs
+        q, k, v = kernel.inputs()
+        result = kernel.run(q, k, v)
+        assert result.shape == q.shape
+        if kernel.point.texts["kernel"] == "varlen":
+            lines = [x.view(2, keys, -1, 8).transpose(1, 2) for x in (k, v)]
+        else:
+            assert len(k) == len(v) == 2 * -(-keys // package.page)
+            table = kernel._package._table
+            assert sorted(table.flatten().tolist()) == list(range(len(k)))  # every page is of one sequence
+            assert table.flatten().tolist() != list(range(len(k))) or len(k) < 4
+            lines = [pages_of(x, table, keys) for x in (k, v)]
+        exact = one_by_one(q.view(2, new, 4, 8).transpose(1, 2), *lines, window or None)
+        torch.testing.assert_close(result.view(2, new, 4, 8).transpose(1, 2), exact)
+    expected = (
+        {True: "decode", False: "prefill"}[new == 1] if backend == "flashinfer" else "varlen" if new == keys else "kvcache"
+    )
+    assert module.calls == [expected] * 2
+
+
+@pytest.mark.parametrize("backend", list(PACKAGES))
+def test_packages_that_cannot(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reason: it is not installed, it cannot be imported, or it has no kernel for fp32."""
+    numbers = {"batch": 2, "q_len": 1, "kv_len": 64, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8}
+    point = Point("operators", "attention_decode", "bf16", numbers, backend=backend)
+    monkeypatch.setitem(sys.modules, PACKAGES[backend].module, None)
+    with pytest.raises(NotRunnableError, match=f"the package {PACKAGES[backend].distribution} is not installed"):
+        make(point, CPU).inputs()
+    with pytest.raises(NotRunnableError, match="not fp32"):
+        make(replace(point, dtype="fp32"), CPU).inputs()
 
 
 def test_mask_rows() -> None:
@@ -132,9 +299,75 @@ def test_int8_and_fp8_products() -> None:
     x, w = kernel.inputs()
     assert torch.equal(kernel.run(x, w).long(), x.long() @ w.long().t())
     kernel = make(Point("operators", "gemm", "fp8", {"m": 32, "n": 16, "k": 64}), CPU)
-    x, w, one = kernel.inputs()
+    x, w, *ones = kernel.inputs()
     exact = x.to(torch.float8_e4m3fn).double() @ w.double().t()
-    torch.testing.assert_close(kernel.run(x, w, one).double(), exact, rtol=0.02, atol=0.1)
+    torch.testing.assert_close(kernel.run(x, w, *ones).double(), exact, rtol=0.02, atol=0.1)
+
+
+@pytest.mark.parametrize(("dtype", "group"), [("int4_wo_g32", 32), ("int4_wo_g64", 64), ("int4_wo_g128", 128)])
+def test_int4_weights(dtype: str, group: int) -> None:
+    """Products with (w - 8) scale + zero, where a group of inputs of an output shares both; the operator has their very bytes.
+
+    The identity for x shows each weight: 256 tokens, of which each reads one input.
+    """
+    point = Point("operators", "gemm", dtype, {"m": 256, "n": 48, "k": 256})
+    kernel = make(point, CPU)
+    numbers = torch.randint(0, 16, (48, 256), dtype=torch.int32)
+    kernel.factory = type("Known", (TensorFactory,), {"nibbles": lambda *_: numbers})("cpu")
+    _, packed, scales = kernel.inputs()
+    eye = torch.eye(256, dtype=torch.bfloat16)
+    scale, zero = (scales[..., place].float().repeat_interleave(group, 0).t() for place in (0, 1))
+    exact = (numbers - 8) * scale + zero
+    torch.testing.assert_close(kernel.run(eye, packed, scales).float(), exact.t(), rtol=0.01, atol=0.02)
+    x = CPU.random(256, 256, dtype="bf16")
+    torch.testing.assert_close(kernel.run(x, packed, scales).float(), x.float() @ exact.t(), rtol=0.02, atol=1.0)
+    # 48 x 256 half bytes; 48 x 256 / group pairs of two bytes each
+    assert nbytes((packed, scales)) == point.cost.weight_bytes == 48 * 256 // 2 + 48 * 256 // group * 4
+
+
+def test_int8_weights() -> None:
+    """Products with w, each row of which has a scale; the operator has their very bytes."""
+    point = Point("operators", "gemm", "int8_wo", {"m": 3, "n": 32, "k": 64})
+    kernel = make(point, CPU)
+    x, w, scales = kernel.inputs()
+    exact = x.float() @ (w.float() * scales.float().unsqueeze(1)).t()
+    torch.testing.assert_close(kernel.run(x, w, scales).float(), exact, rtol=0.02, atol=0.5)
+    assert nbytes((w, scales)) == point.cost.weight_bytes == 32 * 64 + 2 * 32
+
+
+def test_what_torch_does_not_pack() -> None:
+    """An int4 matrix that is not made of whole tiles is refused."""
+    with pytest.raises(NotRunnableError, match="multiple of 16"):
+        make(Point("operators", "gemm", "int4_wo_g128", {"m": 1, "n": 40, "k": 256}), CPU).inputs()
+
+
+def test_fp8_with_a_scale_per_row() -> None:
+    """Each row of x and each row of w times its own scale."""
+    kernel = make(Point("operators", "gemm", "fp8", {"m": 5, "n": 16, "k": 64}, {"kernel": PER_ROW}), CPU)
+    x, w, of_x, of_w = kernel.inputs()
+    assert (of_x.shape, of_w.shape) == ((5, 1), (1, 16))
+    exact = (x.to(torch.float8_e4m3fn).double() * of_x) @ (w.double().t() * of_w)
+    torch.testing.assert_close(kernel.run(x, w, of_x, of_w).double(), exact, rtol=0.02, atol=0.1)
+
+
+def test_experts_in_fp8() -> None:
+    """What plain experts give of the same numbers times the scale 0.02, but for rounding to three bits of mantissa."""
+    numbers = {"tokens": 6, "hidden": 1024, "inter": 32, "experts": 4, "topk": 2, "moe_tp": 1, "moe_ep": 1}
+    kernel = make(Point("operators", "moe", "fp8", numbers, {"distribution": "uniform"}, LOOP), CPU)
+    x, up, down, routing = kernel.inputs()
+    assert (x.dtype, up.dtype, down.dtype) == (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fn)
+    assert min(float(weights.float().std()) for weights in (up, down)) > 0.9  # not in the range where fp8 loses digits
+    exact = experts(x.float(), up.float() * 0.02, down.float() * 0.02, replace(routing, gates=routing.gates.float()), LOOP)
+    assert (kernel.run(x, up, down, routing).float() - exact).norm() < 0.05 * exact.norm()
+
+
+def test_the_command_has_every_dtype() -> None:
+    """Those that records name and torch multiplies, without which `--dtype` would refuse what a kernel runs."""
+    from roofline.cli.commands.bench import _DTYPES
+
+    assert set(WEIGHT_ONLY) < set(_DTYPES)
+    for dtype in _DTYPES:
+        assert make(Point("operators", "gemm", dtype, {"m": 16, "n": 128, "k": 128}), CPU).inputs()
 
 
 def test_step_of_a_model() -> None:

@@ -257,9 +257,34 @@ def test_the_plan(scope: Scope) -> None:
         "copy_d2d",
         "all_reduce",
     }
+    largest: dict[object, tuple[float, float]] = {}
     for point in points:
         if point.cache == "cold":
             assert point.cost.bytes * 1024 >= 4 * scope.cache_bytes
+        # of one kernel none with less of everything comes after one with more: what is large is known to be before it is tried
+        key = (point.suite == "ceilings" and point.tier == 0, point.tier, point.kind)
+        flops, moved = largest.get(key, (0.0, 0.0))
+        assert point.cost.matrix_flops >= flops or point.cost.bytes >= moved
+        largest[key] = (float(point.cost.matrix_flops), float(point.cost.bytes))
+
+
+@pytest.mark.parametrize("backend", ["sdpa-flash", "flash-attn-2", "flash-attn-3", "flashinfer"])
+def test_passes_that_engines_have(backend: str) -> None:
+    """Of a datacenter device: verification of 1 to 8 drafts, chunks of prompts after up to 128 Ki tokens, windows."""
+    points = plan(("operators",), Scope("cuda", 50 * 2**20, ("bf16",)))
+    passes = [point.numbers for point in points if point.backend == backend and point.op == "attention_prefill"]
+    verified = [one for one in passes if 2 <= one["q_len"] <= 9]
+    assert {one["q_len"] - 1 for one in verified} >= {1, 2, 3, 5, 8}
+    assert {one["batch"] for one in verified} >= {1, 4, 16, 64}
+    assert {one["kv_len"] for one in verified} >= {1024, 8192, 32768}
+    chunks = {(one["q_len"], one["kv_len"]) for one in passes if 64 <= one["q_len"] < one["kv_len"] and one["batch"] == 1}
+    assert {new for new, _ in chunks} >= {128, 512, 2048, 8192}
+    assert {kv for new, kv in chunks if new == 2048} >= {8192, 32768, 131072}
+    windows = {point.numbers["window"] for point in points if point.backend == backend and "window" in point.numbers}
+    assert windows == {0, 128, 1024, 4096}
+    # torch's flash attention takes no mask: its passes are of windows that hide nothing
+    masked = [one for one in passes if 0 < one["window"] < one["kv_len"]]
+    assert bool(masked) == (backend != "sdpa-flash")
 
 
 SHORTENED = """#!/bin/sh
@@ -344,6 +369,93 @@ def test_a_point_that_killed_a_run_comes_last(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / ".at").exists()
     found = [(row["kernel"], int(row["bytes"])) for row in rows(tmp_path)]
     assert found == [(point.texts["kernel"], point.numbers["bytes"]) for point in [*small[1:], first]]
+
+
+def test_what_an_earlier_run_measured_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GEMM that took 10 s says that one of 8 times the work is not worth a try within a budget of a minute.
+
+    What an earlier run could not run comes after what it did not come to.
+    """
+    import torch
+
+    from roofline.measure.bench.devices import device
+    from roofline.measure.bench.machine import gpu_id
+
+    small, copy, large = (
+        Point("operators", "gemm", "fp32", {"m": 64, "n": 64, "k": 64}),
+        Point("transfers", "copy_d2d", "fp32", {"bytes": 4096}, {"kernel": "copy"}, cache="warm"),
+        Point("operators", "gemm", "fp32", {"m": 128, "n": 128, "k": 128}),
+    )
+    records_file = RecordsFile(tmp_path)
+    records_file.add(small.columns(gpu_id(device("cpu")), torch.__version__) | {"latency_us": "10e6"})
+    records_file.close()
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: [small, large, copy])
+    order: list[str] = []
+    for _ in range(2):
+        report = execute(Request(tmp_path, ("operators",), "cpu", budget=60.0), lambda progress: order.append(progress.words))
+        assert report.not_run == [{"point": str(large), "why": "would take about 400 s on this device: left out"}]
+    # 4 times the bytes of the small one, 8 times its FLOP: the smaller of the two estimates, ten calls of it
+    assert order == [str(large), str(copy), "", str(large), ""]
+    assert [row["op"] for row in rows(tmp_path)] == ["gemm", "copy_d2d"]
+    new = Point("transfers", "copy_d2d", "fp32", {"bytes": 8192}, {"kernel": "copy"}, cache="warm")
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: [small, large, new])
+    order.clear()
+    execute(Request(tmp_path, ("operators",), "cpu", budget=60.0), lambda progress: order.append(progress.words))
+    assert order == [str(new), str(large), ""]
+
+
+def test_a_table_that_all_sets_share_is_in_memory_once() -> None:
+    """A table of 20,000 rows of 256 B, of which a call reads 64: 5 MB once, and 64 rows and indices for each of 250 sets.
+
+    A cache of 1 MiB, eight times, over 33 kB a call; in 64 MiB of memory, which with a table for each set would be too small.
+    """
+    from roofline.measure.bench.devices import SamplingBudget
+    from roofline.measure.bench.devices.cpu import Cpu
+    from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
+    from roofline.measure.bench.measure import SeenRates, measure
+
+    class Small(Cpu):
+        free = 64 * 2**20
+
+        def free_bytes(self) -> int:
+            return self.free
+
+    device = Small()
+    device.cache_bytes = 2**20
+    point = Point("operators", "embedding", "fp32", {"tokens": 64, "hidden": 64, "n": 20_000})
+    arguments = (device, TensorFactory("cpu"), SamplingBudget(0.02), SeenRates(30.0))
+    assert measure(point, *arguments).median > 0
+    device.free = 8 * 2**20  # 4 MB of rows that are given back are more than three tenths of it
+    with pytest.raises(NotRunnableError, match="too little memory"):
+        measure(point, *arguments)
+
+
+def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reason for all its points, and a record of it by an earlier run, with a version of its own, is no other torch."""
+    import torch
+
+    from roofline.measure.bench.devices import device
+    from roofline.measure.bench.machine import gpu_id
+
+    numbers = {"batch": 1, "q_len": 1, "kv_len": 64, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8}
+    decodes = [
+        Point("operators", "attention_decode", "bf16", {**numbers, "batch": batch}, {}, "flash-attn-3") for batch in (1, 2, 4)
+    ]
+    copy = Point("transfers", "copy_d2d", "fp32", {"bytes": 4096}, {"kernel": "copy"}, cache="warm")
+    gpu = gpu_id(device("cpu"))
+    records_file = RecordsFile(tmp_path)
+    records_file.add(decodes[0].columns(gpu, "3.0.0") | {"latency_us": "5.0"})
+    records_file.close()
+    monkeypatch.setitem(sys.modules, "flash_attn_interface", None)
+    monkeypatch.setattr("roofline.measure.bench.run.plan", lambda suites, scope: [*decodes, copy])
+    report = execute(Request(tmp_path, ("operators",), "cpu", budget=60.0), lambda _: None)
+    why = "flash-attn-3: the package flash-attn-3 is not installed: 3 points left out"
+    assert report.not_run == [{"point": str(decodes[0]), "why": why}]
+    assert (report.outcome, report.records, report.before, report.points) == ("done", 1, 0, 2)
+    assert [(row["op"], row["version"]) for row in rows(tmp_path)] == [
+        ("attention_decode", "3.0.0"),
+        ("copy_d2d", torch.__version__),
+    ]
 
 
 @pytest.mark.parametrize("content", ["[]", '{"runs": 5}', '{"runs": [1]}', '{"suspects": [1]}', "{", ""])

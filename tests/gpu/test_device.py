@@ -12,9 +12,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
 from roofline.measure.bench.devices import SamplingBudget
+from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
 from roofline.measure.bench.measure import SeenRates, measure
-from roofline.measure.bench.point import Point
+from roofline.measure.bench.point import PER_ROW, Point
 from roofline.measure.bench.suites import Scope, plan
 
 pytestmark = [
@@ -59,6 +60,35 @@ def test_every_op_runs(device: Any, points: list[Point]) -> None:
         if len(why) == len(first(points, op)):
             failed[op] = why
     assert failed == {}
+
+
+def test_packed_and_scaled_products(device: Any) -> None:
+    """Weight-only int4 and int8, fp8 with scales per row and per block: as with plain arithmetic, where the device has them.
+
+    The identity for x shows each weight of int4; fp8 rounds sums to bf16, of which 1 in 128 is the distance of two neighbours.
+    """
+    factory = TensorFactory("cuda")
+    shape = {"m": 256, "n": 128, "k": 256}
+    kernel = make(Point("operators", "gemm", "int4_wo_g64", shape), factory)
+    numbers = factory.nibbles(128, 256)
+    factory.nibbles = lambda *_: numbers  # type: ignore[method-assign]
+    _, packed, scales = kernel.inputs()
+    scale, zero = (scales[..., place].float().repeat_interleave(64, 0) for place in (0, 1))
+    result = kernel.run(torch.eye(256, dtype=torch.bfloat16, device="cuda"), packed, scales)
+    torch.testing.assert_close(result.float(), (numbers.t() - 8) * scale + zero, rtol=0.01, atol=0.02)
+    for dtype, kernel_name in (("int8_wo", ""), ("fp8", PER_ROW), ("fp8_block", "")):
+        kernel = make(Point("operators", "gemm", dtype, shape, {"kernel": kernel_name}), factory)
+        x, w, *scales = kernel.inputs()
+        try:
+            result = kernel.run(x, w, *scales)
+        except (NotRunnableError, NotImplementedError):
+            continue  # not every device and version has each
+        of_x, of_w = scales if len(scales) == 2 else (torch.ones(256, 1, device="cuda"), scales[0].float().unsqueeze(0))
+        if dtype == "fp8_block":
+            of_x, of_w = of_x.repeat_interleave(128, 1), of_w.repeat_interleave(128, 0).repeat_interleave(128, 1)
+        left = (x.to(torch.float8_e4m3fn) if dtype != "int8_wo" else x).double() * of_x
+        exact = left @ (w.double().t() * of_w)
+        assert (result.double() - exact).norm() < 0.01 * exact.norm(), dtype
 
 
 def test_a_copy_is_not_faster_than_the_memory(device: Any) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from roofline.measure.bench.point import Point, Suite
     from roofline.measure.bench.run import Progress, Report
 
-_DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8")
+_DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "fp8_block", "int8", "int4_wo_g32", "int4_wo_g64", "int4_wo_g128", "int8_wo")
 _MIN_BUDGET = 5.0
 _MAX_BYTES = 2**26  # of environment.json
 _EVERY = 10.0  # seconds between two lines of progress where there is no terminal
@@ -56,7 +56,7 @@ _Dtype = Annotated[
     typer.Option(
         "--dtype",
         metavar="LIST",
-        help="Data types of the operators: bf16, fp16, fp32, tf32, fp8, int8. Default: bf16; fp32 on cpu.",
+        help=f"Data types of the operators: {', '.join(_DTYPES)} (wo: of weights only). Default: bf16; fp32 on cpu.",
         show_default=False,
     ),
 ]

@@ -16,6 +16,7 @@ from roofline.cost import ZERO
 from roofline.documents import __version__
 from roofline.errors import InputError
 from roofline.measure.bench.devices import Device
+from roofline.measure.bench.point import PACKAGES
 from roofline.measure.bench.records_file import RECORDS_FILE
 from roofline.measure.records.columns import COLUMNS, dtypes
 from roofline.measure.records.ops import RECORD_OPS, Call
@@ -67,9 +68,9 @@ def _best_rates(folder: Path) -> _Ceilings:
     best = _Ceilings()
     for row in read([folder / RECORDS_FILE]).frame.to_dict("records"):
         seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
-        if row["op"] in _MATRIX_OPS and row["dtype"] in MATRIX_DTYPES:
-            rate = _cost(row).matrix_flops / seconds
-            best.peaks[row["dtype"]] = max(best.peaks.get(row["dtype"], 0.0), rate)
+        if row["op"] in _MATRIX_OPS and (unit := dtypes(row["dtype"]).matrix) in MATRIX_DTYPES:
+            rate = _cost(row).matrix_flops / seconds  # NB: of a host without units for bf16, int4 weights may be faster
+            best.peaks[unit] = max(best.peaks.get(unit, 0.0), rate)
             best.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
         elif row["op"] in ("copy_d2d", "add") and row["cache"] == "cold":
             best.bandwidth = max(best.bandwidth, _cost(row).bytes / seconds)
@@ -149,6 +150,7 @@ _ENVIRONMENT_FILE = "environment.json"
 _MAX_BYTES = 2**26
 _LIBRARIES = (
     *("torch", "numpy", "triton", "nvidia-ml-py"),
+    *(package.distribution for package in PACKAGES.values()),
     *(f"nvidia-{name}{major}" for name in ("cudnn", "cublas", "nccl") for major in ("", "-cu12", "-cu13")),
 )
 
@@ -191,6 +193,12 @@ class Environment:
     def suspects(self) -> list[str]:
         """The texts of points during which a run died."""
         return list(self.content["suspects"])
+
+    @property
+    def not_run(self) -> set[str]:
+        """The texts of points that earlier runs could not run, or left out."""
+        listed = [entry for run in self.content["runs"] for entry in run.get("not_run") or ()]
+        return {str(entry["point"]) for entry in listed if isinstance(entry, dict) and "point" in entry}
 
     def suspect(self, point: str) -> None:
         """Record that a run died during a point."""

@@ -65,15 +65,19 @@ def _measure(point: Point, device: Device, factory: TensorFactory, effort: Sampl
     device.wait()
     if point.backend != COMPILED:  # whose first call compiles
         pace.check_first(time.monotonic() - begin)
-    held = nbytes((first, outputs))
-    each = min(held, point.cost.bytes)  # of a table or of many experts a call touches a part
+    # Of a table or of many experts a call touches a part.
+    each = min(nbytes((first, outputs)), point.cost.bytes)
     sets = [first]
-    if point.cache == "cold":
-        wanted = max(1, min(MOST_SETS, math.ceil(2 * COLD * device.cache_bytes / each)))
+    wanted = max(1, min(MOST_SETS, math.ceil(2 * COLD * device.cache_bytes / each))) if point.cache == "cold" else 1
+    if wanted > 1:
         available = _SHARE_OF_SETS * device.free_bytes()
-        if wanted > 1 and (wanted - 1) * held > available:
+        if nbytes(first) < device.free_bytes():  # the most that a second set may take
+            sets.append(kernel.inputs())
+        # NB: a table that all sets share is in memory once
+        another = nbytes((sets, outputs)) - nbytes(first)
+        if len(sets) == 1 or (wanted - 1) * another > available:
             raise NotRunnableError("too little memory for inputs that are not in the cache")
-        sets += [kernel.inputs() for _ in range(wanted - 1)]
+        sets += [kernel.inputs() for _ in range(wanted - 2)]
     # Each set keeps its last output, so that outputs take turns in memory as inputs do.
     outputs += [None] * (len(sets) - 1)
 
@@ -109,7 +113,7 @@ _LAUNCH = 1e-4  # seconds
 
 @dataclass(slots=True)
 class SeenRates:
-    """The best rates so far of each (op, dtype, backend): FLOP/s and byte/s. What has not been seen is taken to be fast."""
+    """The best rates so far of each `Point.kind`: FLOP/s and byte/s. What has not been seen is taken to be fast."""
 
     longest: float
     """Seconds that a point may take."""
@@ -118,7 +122,7 @@ class SeenRates:
 
     def seconds(self, point: Point) -> float:
         """The expected seconds of a call, by the rates of its kind; 0 where none was seen."""
-        kind, cost = _kind(point), point.cost
+        kind, cost = point.kind, point.cost
         by_flops = cost.matrix_flops / self.flops[kind] if self.flops.get(kind) else 0.0
         by_bytes = cost.bytes / self.bandwidth[kind] if kind in self.bandwidth else 0.0
         # NB: each rate was reached where the other resource may have been the slower one: the larger is an upper estimate.
@@ -128,7 +132,7 @@ class SeenRates:
         """Take in the seconds of a call; below 0.1 ms it is mostly launches, and says nothing about rates."""
         if seconds < _LAUNCH:
             return
-        kind, cost = _kind(point), point.cost
+        kind, cost = point.kind, point.cost
         self.flops[kind] = max(self.flops.get(kind, 0.0), cost.matrix_flops / seconds)
         self.bandwidth[kind] = max(self.bandwidth.get(kind, 0.0), cost.bytes / seconds)
 

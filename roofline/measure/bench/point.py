@@ -57,12 +57,17 @@ class Point:
         """The sum of the operators' costs: FLOP and bytes of one call."""
         return sum((operator.cost() * repeat for operator, repeat in self.operators.values()), ZERO)
 
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What has rates of its own: op, dtype, backend."""
+        return self.op, self.dtype, self.backend
+
     def columns(self, gpu: str, version: str) -> dict[str, str]:
         """The columns that identify its record, as text.
 
         Args:
             gpu: the id of the device.
-            version: of torch.
+            version: of torch, or of the package that the backend is.
         """
         values: dict[str, Any] = dict.fromkeys((name for name in COLUMNS if name not in RESULTS), "")
         values |= {"source": _SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
@@ -75,19 +80,29 @@ class Point:
         return " ".join([self.op, self.dtype, *dims, *words, self.backend, self.cache])
 
 
-def in_order(points: list[Point]) -> list[Point]:
-    """Points in the order to measure them: lower tiers first, in a tier ops by turns, so that a stopped run has some of each.
+_RIDGE = 100
+"""FLOP that count as much as a byte where points are ordered by their work: ridge points of hosts are lower, of accelerators
+higher."""
 
-    Ceilings of tier 0 go before all else: every other figure is compared with them.
+
+def in_order(points: list[Point]) -> list[Point]:
+    """Points in the order to measure them: lower tiers first, in a tier kernels by turns, so that a short run has some of each.
+
+    Of each kernel those with the least work come first: its rate is known when the large ones come, which can then be left out
+    untried where they would take too long. Ceilings of tier 0 go before all else: every other figure is compared with them.
     """
-    turns: dict[tuple[str, str], int] = {}
+    turns: dict[tuple[object, ...], int] = {}
     keyed = []
-    for point in points:
-        kind = (point.op, point.backend)
-        turns[kind] = turns.get(kind, 0) + 1
+    for point, work in sorted(((point, _work(point)) for point in points), key=lambda pair: pair[1]):
         first = point.suite == "ceilings" and point.tier == 0
-        keyed.append(((not first, point.tier, turns[kind]), point))
+        turn = (first, point.tier, *point.kind)
+        turns[turn] = turns.get(turn, 0) + 1
+        keyed.append(((not first, point.tier, turns[turn], work), point))
     return [point for _, point in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def _work(point: Point) -> float:
+    return float(point.cost.matrix_flops + _RIDGE * point.cost.bytes)
 
 
 MIB, GIB = 2**20, 2**30
@@ -120,6 +135,11 @@ class Scope:
         return ("sdpa-flash", "sdpa-cudnn", "sdpa-efficient", "sdpa-math") if self.large else ("sdpa-flash", "sdpa-math")
 
     @property
+    def attention_packages(self) -> tuple[str, ...]:
+        """The backends of attention that are packages of their own; which of them are installed a run finds out."""
+        return tuple(PACKAGES) if self.large else ()
+
+    @property
     def elementwise_backends(self) -> tuple[str, ...]:
         """The backends of element-wise ops. Compiling needs Triton on a GPU; on a host a C++ compiler, and is left out."""
         return ("torch", "compiled") if self.large else ("torch",)
@@ -130,12 +150,43 @@ class Scope:
         return ("grouped", "loop") if self.large else ("loop",)
 
 
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package with attention kernels: what is imported, what is installed, and the tokens of a page of its KV cache."""
+
+    module: str
+    distribution: str
+    page: int
+
+
+PACKAGES = {
+    # FlashAttention 2 takes pages of 256 tokens or multiples; 16 is the block of vLLM, with either of the other two.
+    "flash-attn-2": Package("flash_attn", "flash-attn", 256),
+    "flash-attn-3": Package("flash_attn_interface", "flash-attn-3", 16),
+    "flashinfer": Package("flashinfer", "flashinfer-python", 16),
+}
+"""Backends of attention that are not torch's."""
+VARLEN = "varlen"
+"""Prompts of a batch one after the other, without a cache."""
+
+
+def package_kernel(backend: str, new: int, keys: int) -> str:
+    """The column `kernel` of attention by a package: "varlen" for whole prompts in FlashAttention, else the size of its pages.
+
+    >>> package_kernel("flash-attn-2", 64, 64), package_kernel("flashinfer", 1, 64)
+    ('varlen', 'pages of 16 tokens')
+    """
+    return VARLEN if new == keys and backend.startswith("flash-attn") else f"pages of {PACKAGES[backend].page} tokens"
+
+
 # Values of the columns `kernel` and `backend` that choose how an op is run: suites write them, kernels read them.
 
 PREQUANTISED = "prequantised"
 """Activations of an fp8 GEMM were quantised before the call."""
 FAST = "prequantised, fast accumulation"
 """Likewise, and sums are kept in the matrix units' own precision: the rate that datasheets state."""
+PER_ROW = "a scale per row"
+"""Rows of activations and of weights have a scale each, not the whole matrices."""
 OVERLAPPED = "beside a product"
 """A copy on a stream of its own, while the matrix units are busy."""
 BOTH_WAYS = "both ways"

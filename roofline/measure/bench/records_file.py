@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from roofline.errors import InputError
+from roofline.measure.bench.point import PACKAGES
 from roofline.measure.records.columns import COLUMNS, RESULTS
 
 RECORDS_FILE = "records.csv"
@@ -24,9 +26,9 @@ class RecordsFile:
 
     Attributes:
         path: of the file.
-        done: the identities of the records in it.
+        done: the latencies of the records in it, in microseconds as they are written, by identity.
         gpus: the values of their column `gpu`.
-        versions: the values of their column `version`.
+        versions: of torch: the values of their column `version`, but for backends that are packages.
         cut_off: whether a last line was cut away.
 
     Raises:
@@ -41,7 +43,7 @@ class RecordsFile:
         except OSError as error:
             msg = f"{self.path}: cannot be written: {error.strerror}"
             raise InputError(msg) from None
-        self.done: set[tuple[str, ...]] = set()
+        self.done: dict[tuple[str, ...], str] = {}
         self.gpus: set[str] = set()
         self.versions: set[str] = set()
         try:
@@ -69,13 +71,19 @@ class RecordsFile:
         for cells in reader:
             if len(cells) == len(COLUMNS):  # `validate` says what is wrong with the others
                 row = dict(zip(COLUMNS, cells, strict=True))
-                self.done.add(self._identity(row))
+                self.done[self._identity(row)] = row["latency_us"]
                 self.gpus.add(row["gpu"])
-                self.versions.add(row["version"])
+                self.versions |= {row["version"]} if row["backend"] not in PACKAGES else set()
         return len(whole) < len(content)
 
     def __contains__(self, columns: dict[str, str]) -> bool:
         return self._identity(columns) in self.done
+
+    def seconds(self, columns: dict[str, str]) -> float | None:
+        """The seconds of a call in the record with this identity; None where there is no record, or no time in it."""
+        with suppress(KeyError, ValueError):
+            return float(self.done[self._identity(columns)]) * 1e-6
+        return None
 
     @staticmethod
     def _identity(columns: dict[str, str]) -> tuple[str, ...]:
@@ -84,7 +92,7 @@ class RecordsFile:
     def add(self, columns: dict[str, str]) -> None:
         """Append a record, cells as text by column, and wait until it is on the disk."""
         self._append([columns.get(name, "") for name in COLUMNS])
-        self.done.add(self._identity(columns))
+        self.done[self._identity(columns)] = columns["latency_us"]
 
     def _append(self, cells: list[str]) -> None:
         text = io.StringIO()

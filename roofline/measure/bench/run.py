@@ -12,14 +12,16 @@ from typing import Literal
 import torch
 
 from roofline.errors import InputError, RooflineError
+from roofline.formatting import plural
 from roofline.measure.bench.collectives import Group, groups
 from roofline.measure.bench.counters import count
 from roofline.measure.bench.devices import Device, DeviceLostError, SamplingBudget
 from roofline.measure.bench.devices import device as find_device
+from roofline.measure.bench.kernels.attention_packages import backend_version, missing
 from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
 from roofline.measure.bench.machine import Environment, gpu_id, measured_id, write_hardware
 from roofline.measure.bench.measure import SeenRates, measure, record
-from roofline.measure.bench.point import Point, Suite
+from roofline.measure.bench.point import PACKAGES, Point, Suite
 from roofline.measure.bench.records_file import RecordsFile
 from roofline.measure.bench.suites import Scope, plan
 
@@ -152,6 +154,7 @@ class _Runner:
         self.records, self.seen, self.total = 0, 0, 0
         self.at = request.folder / _AT
         self.machine: bool | None = None
+        self.known: list[Point] = []
         self.not_run: list[dict[str, str]] = []
         self.notes: list[str] = []
         self.counted: dict[str, dict[str, float]] = {}
@@ -164,8 +167,12 @@ class _Runner:
     def run(self, points: list[Point]) -> Report:
         """Measure all points that are not yet in the file of records."""
         suspects = self._suspects()
+        points, refused = self._installed(points)
         todo = [point for point in points if self._columns(point) not in self.records_file]
-        todo.sort(key=lambda point: str(point) in suspects)  # last: whatever they do, the others are measured
+        self.known = [point for point in points if self._columns(point) in self.records_file]
+        tried = self.environment.not_run
+        # last: whatever they do, the others are measured
+        todo.sort(key=lambda point: (str(point) in suspects, str(point) in tried))
         self.environment.begin(
             {
                 "suites": list(self.request.suites),
@@ -191,9 +198,18 @@ class _Runner:
             hardware = self._write_hardware()
             self.environment.end(outcome, self.records, self.not_run)
         return Report(
-            outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware,
+            outcome, self.records, len(self.known), len(points) + refused, time.monotonic() - self.begin, hardware,
             self.gpu != measured_id(self.device), self.not_run, self.notes,
         )  # fmt: skip
+
+    def _installed(self, points: list[Point]) -> tuple[list[Point], int]:
+        """The points whose backends are installed, and the number of backends that are not: one each that could not be run."""
+        for backend in PACKAGES:
+            listed = [point for point in points if point.backend == backend]
+            if listed and (why := missing(backend)) is not None:
+                self.not_run.append({"point": str(listed[0]), "why": f"{why}: {plural(len(listed), 'point')} left out"})
+                points = [point for point in points if point.backend != backend]
+        return points, len(self.not_run)
 
     def _suspects(self) -> list[str]:
         """Points in which an earlier run of this folder died."""
@@ -211,7 +227,7 @@ class _Runner:
             return False
 
     def _columns(self, point: Point) -> dict[str, str]:
-        return point.columns(self.gpu, torch.__version__)
+        return point.columns(self.gpu, backend_version(point.backend))
 
     def _points(self, todo: list[Point]) -> Outcome:
         if self.request.counters:
@@ -223,6 +239,9 @@ class _Runner:
         together = [point for point in todo if point.suite == "collectives"]
         self.total, self.factory = len(todo), TensorFactory(self.device.kind)
         self.effort, self.pace = self._effort(len(alone)), SeenRates(self._longest())
+        for point in self.known:
+            if (seconds := self.records_file.seconds(self._columns(point))) is not None:
+                self.pace.learn(point, seconds)
         # Collectives need processes of their own, which take seconds to start: with a budget a part of it is reserved for them.
         left = self.left or 0.0
         reserved = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0

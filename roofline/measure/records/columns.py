@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from roofline.dtypes import FORMATS, Dtypes, Format, parse_dtype
+from roofline.dtypes import FORMATS, Dtypes, Format, Metadata, parse_dtype
 from roofline.errors import UnknownNameError
 from roofline.specs.quantization import scheme
 
@@ -29,7 +29,7 @@ COLUMNS = {
             "gpu", "text", "id of the accelerator, its name by the driver, or the id of the hardware.yaml beside the records"
         ),
         Column("op", "text", "what was measured"),
-        Column("dtype", "text", "of the GEMMs and activations"),
+        Column("dtype", "text", "of the GEMMs and activations; int4_wo_g128 and int8_wo: of weights alone, with groups of 128"),
         Column("kv_dtype", "text", "of the KV cache; empty: as dtype"),
         Column("m", "count", "gemm, bmm: rows of x[m, k]"),
         Column("n", "count", "gemm, bmm: columns of w[n, k]; embedding: rows of the table; sampling: choices"),
@@ -85,18 +85,33 @@ RESULTS = (
 
 # A dtype as the formats that operators meet.
 
+
+def _weight_only(name: str, size: float, metadata: Metadata) -> Format:
+    return Format(name, size, None, (metadata,))
+
+
+# As torch multiplies them (`_weight_int4pack_mm`, `_weight_int8pack_mm`): a bf16 scale and a bf16 zero point for each group of
+# inputs of an output; a bf16 scale per output.
+WEIGHT_ONLY = {
+    format.name: format
+    for format in (
+        *(_weight_only(f"int4_wo_g{group}", 0.5, Metadata("scales_and_zeros", 4, 1, group)) for group in (32, 64, 128)),
+        _weight_only("int8_wo", 1, Metadata("scales", 2, 1, None)),
+    )
+}
+"""Formats of weights alone, which are widened to bf16 for products with bf16 activations."""
 # fp32 in memory, multiplied with fewer bits; 8-bit blocks of 128 x 128 weights that share one fp32 scale.
-_MORE = {"tf32": Format("tf32", 4, "tf32"), "fp8_block": scheme("fp8_block").format}
+_MORE = {"tf32": Format("tf32", 4, "tf32"), "fp8_block": scheme("fp8_block").format, **WEIGHT_ONLY}
 
 
 def dtypes(dtype: str, kv_dtype: str = "") -> Dtypes:
     """The formats of weights, activations and the KV cache that the dtype columns of a record mean.
 
-    fp8 GEMMs take bf16 activations, which are quantised on the way, and give bf16; int8 GEMMs take and give int8; int4
-    weights meet bf16 activations.
+    fp8 GEMMs take bf16 activations, which are quantised on the way, and give bf16; int8 GEMMs take and give int8; weights that
+    alone are quantised (int4, `WEIGHT_ONLY`) meet bf16 activations.
 
     Args:
-        dtype: the column `dtype`, in any case: a name of `roofline.dtypes.FORMATS`, "tf32" or "fp8_block".
+        dtype: the column `dtype`, in any case: a name of `roofline.dtypes.FORMATS` or of `WEIGHT_ONLY`, "tf32" or "fp8_block".
         kv_dtype: the column `kv_dtype`; empty: the KV cache has the format of the activations.
 
     Raises:
@@ -105,9 +120,12 @@ def dtypes(dtype: str, kv_dtype: str = "") -> Dtypes:
     >>> formats = dtypes("fp8")
     >>> formats.matrix, formats.weight.bytes, formats.activation.bytes
     ('fp8', 1, 2)
+    >>> formats = dtypes("int4_wo_g128")
+    >>> formats.matrix, formats.weight.metadata_bytes([(4096, 4096)])  # 4 B for each of 4096 x 32 groups
+    ('bf16', 524288)
     """
     weight = _format(dtype)
-    sixteen_bit = weight.multiply in ("fp8", "fp4") or weight.name == "int4"
+    sixteen_bit = weight.multiply in ("fp8", "fp4") or weight.name == "int4" or weight.name in WEIGHT_ONLY
     activation = FORMATS["bf16"] if sixteen_bit else FORMATS["fp32"] if weight.name == "tf32" else weight
     return Dtypes(weight=weight, activation=activation, kv=parse_dtype(kv_dtype) if kv_dtype else activation)
 

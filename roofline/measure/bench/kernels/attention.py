@@ -1,4 +1,4 @@
-"""Attention over a KV cache, of heads that share keys and of the latents of MLA, by each of torch's backends or written out."""
+"""Attention over a KV cache, of heads that share keys and of MLA's latents: by torch's backends, packages, or written out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from roofline.measure.bench.kernels.attention_packages import PackageAttention
 from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, first_line, whole
-from roofline.measure.bench.point import EAGER
+from roofline.measure.bench.point import EAGER, PACKAGES
 from roofline.numeric import Expr
 from roofline.operators.attention import keys_read
 
@@ -31,13 +32,21 @@ class _OverCache(Kernel):
 
 
 class GroupedQueries(_OverCache):
-    """Attention whose keys and values are laid out as in engines: [batch, tokens, heads, width]."""
+    """Attention whose keys and values are laid out as in engines: [batch, tokens, heads, width], or in pages."""
 
     ops: ClassVar[tuple[str, ...]] = ("attention_prefill", "attention_decode")
+    _package: PackageAttention | None = None
 
     def inputs(self) -> tuple[Any, ...]:
-        """Queries, the keys and values inside the window, and the mask where one is needed."""
+        """Queries, the keys and values inside the window, and the mask where one is needed.
+
+        Of a package: queries, keys and values as it wants them (`PackageAttention`).
+        """
         op, factory = self.operator(), self.factory
+        if self.point.backend in PACKAGES:
+            if self._package is None:
+                self._package = PackageAttention(self.point.backend, op, factory, self.dtype)
+            return self._package.inputs()
         keys, new = whole(keys_read(op.new, op.cached, op.window)), whole(op.new)
         q = factory.random(op.batch, new, op.n_heads, op.head_dim, dtype=self.dtype).transpose(1, 2)
         k, v = (factory.random(op.batch, keys, op.n_kv_heads, op.head_dim, dtype=self.dtype).transpose(1, 2) for _ in "kv")
@@ -45,6 +54,8 @@ class GroupedQueries(_OverCache):
 
     def run(self, *inputs: Any) -> Any:
         """Attention of each query to the keys that it sees."""
+        if self._package is not None:
+            return self._package.run(*inputs)
         q, k, v, seen = inputs
         return self._attend(q, k, v, seen)
 

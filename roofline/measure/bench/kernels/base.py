@@ -119,6 +119,17 @@ class TensorFactory:
         values = torch.randn(sizes, dtype=made, device=self.device, generator=self.generator)
         return (values.mul_(scale) if scale != 1.0 else values).to(kind)
 
+    def nibbles(self, rows: float, columns: float) -> Any:
+        """A tensor of int32 with random integers from 0 to 15."""
+        sizes = [whole(rows), whole(columns)]
+        if self.device.type == "meta":
+            return torch.empty(sizes, dtype=torch.int32, device=self.device)
+        return torch.randint(0, 16, sizes, dtype=torch.int32, device=self.device, generator=self.generator)
+
+    def scales(self, *shape: float, dtype: str = "fp32") -> Any:
+        """A tensor of this shape with random numbers from 0.5 to 1.5."""
+        return self.random(*shape, dtype=dtype).sigmoid_().add_(0.5)
+
     def whole_numbers(self, values: list[int]) -> Any:
         """A tensor of int64 with these values, shape [len(values)]."""
         return torch.tensor(values, dtype=torch.long, device=self.device)

@@ -11,49 +11,109 @@ import torch
 from torch.nn import functional
 
 from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, TensorFactory, first_line, whole
-from roofline.measure.bench.point import BOTH_WAYS, COMPILED, FAST, GROUPED, OVERLAPPED, PREQUANTISED
+from roofline.measure.bench.point import BOTH_WAYS, COMPILED, FAST, GROUPED, OVERLAPPED, PER_ROW, PREQUANTISED
+from roofline.measure.records.columns import WEIGHT_ONLY
+
+_FLOAT8 = ("fp8", "fp8_block")
+_BLOCK = 128  # rows and columns of an fp8_block weight, and columns of activations, that share a scale
+_ALIGNED = 4  # fp32 scales: 16 bytes
+_INNER_K_TILES = 8  # of CUDA's packed int4 weights: 8 tiles of 16 inputs
 
 
 class Gemms(Kernel):
     """y = x w^T in the library that torch calls.
 
-    fp8: activations are quantised in the call, unless the point's `kernel` says that they were before; one scale per tensor.
-    int8 gives int32.
+    fp8: activations are cast in the call, unless the point's `kernel` says that they were before; one scale per tensor, with
+    `PER_ROW` per row of x and of w; fp8_block: per 128 columns of each row of x, per 128 x 128 block of w. int8 gives int32.
+    Weight-only formats: packed as torch wants them on the device, and multiplied with bf16 activations.
     """
 
     ops: ClassVar[tuple[str, ...]] = ("gemm", "bmm")
+    _weights: tuple[Any, Any] | None = None
 
     def inputs(self) -> tuple[Any, ...]:
-        """The factors x[m, k] and w[n, k], after the batch if there is one; for fp8 a scale too."""
+        """The factors x[m, k] and w[n, k], after the batch if there is one; then the scales, where there are any."""
         operator, factory = self.operator(), self.factory
-        if self.point.op == "bmm" and self.dtype in ("fp8", "int8"):
+        if self.point.op == "bmm" and self.dtype not in ("fp32", "tf32", "bf16", "fp16"):
             raise NotRunnableError(f"torch has no batched {self.dtype} GEMM")
         batch = () if self.point.op == "gemm" else (operator.batch,)
-        if self.dtype == "fp8":
+        if self.dtype in WEIGHT_ONLY:
+            if self._weights is None:
+                self._weights = self._packed(operator.n, operator.k)
+            # packing takes longer than multiplying: each set has a copy
+            return factory.random(operator.m, operator.k, dtype="bf16"), *(tensor.clone() for tensor in self._weights)
+        if self.dtype in _FLOAT8:
             before = self.point.texts.get("kernel") in (PREQUANTISED, FAST)
             x = factory.random(operator.m, operator.k, dtype="fp8" if before else "bf16")
-            one = torch.ones((), dtype=torch.float32, device=factory.device)
-            return x, factory.random(operator.n, operator.k, dtype="fp8"), one
+            return x, factory.random(operator.n, operator.k, dtype="fp8"), *self._scales(operator.m, operator.n, operator.k)
         x = factory.random(*batch, operator.m, operator.k, dtype=self.dtype)
         return x, factory.random(*batch, operator.n, operator.k, dtype=self.dtype, scale=0.02)
+
+    def _packed(self, n: float, k: float) -> tuple[Any, Any]:
+        """Weights as torch's kernel of the device takes them, and their scales: of int4 [k / group, n, 2], zeros included."""
+        factory = self.factory
+        if self.dtype == "int8_wo":
+            return factory.random(n, k, dtype="int8"), factory.scales(n, dtype="bf16")
+        group = WEIGHT_ONLY[self.dtype].metadata[0].columns
+        assert group is not None  # noqa: S101 - they are named by it
+        if whole(k) % group or whole(k) % (16 * _INNER_K_TILES) or whole(n) % 16:
+            raise NotRunnableError("torch packs int4 weights with n a multiple of 16, and k of 128 and of the group")
+        numbers, scales = factory.nibbles(n, k), factory.scales(k / group, n, 2, dtype="bf16")
+        if factory.device.type == "cpu":
+            return torch.ops.aten._convert_weight_to_int4pack_for_cpu(numbers, _INNER_K_TILES), scales  # noqa: SLF001
+        pairs = (numbers[:, ::2] << 4 | numbers[:, 1::2]).to(torch.uint8)
+        return torch.ops.aten._convert_weight_to_int4pack(pairs, _INNER_K_TILES), scales  # noqa: SLF001
+
+    def _scales(self, m: float, n: float, k: float) -> tuple[Any, Any]:
+        """The scales of x and of w^T, in the layouts that `torch._scaled_mm` tells the kinds of scales by."""
+        factory = self.factory
+        if self.dtype == "fp8_block":
+            blocks = -(-whole(k) // _BLOCK)
+            of_rows = factory.scales(blocks, m).t()  # the rows of a column lie together
+            padded = -(-blocks // _ALIGNED) * _ALIGNED
+            return of_rows, factory.scales(-(-whole(n) // _BLOCK), padded)[:, :blocks].t()
+        if self.point.texts.get("kernel") == PER_ROW:
+            return factory.scales(m, 1), factory.scales(1, n)
+        one = torch.ones((), dtype=torch.float32, device=factory.device)
+        return one, one
 
     def run(self, *inputs: Any) -> Any:
         """The product y[m, n], after the batch if there is one."""
         x, w, *scale = inputs
-        if self.dtype == "fp8":
-            if not hasattr(torch, "_scaled_mm"):
-                raise NotRunnableError("this torch has no fp8 GEMM")
-            return torch._scaled_mm(  # noqa: SLF001 - the only fp8 GEMM in all the versions that we support
-                x.to(torch.float8_e4m3fn),
-                w.t(),
-                scale_a=scale[0],
-                scale_b=scale[0],
-                out_dtype=torch.bfloat16,
-                use_fast_accum=self.point.texts.get("kernel") == FAST,
-            )
+        if self.dtype in _FLOAT8:
+            return scaled(x, w, *scale, fast=self.point.texts.get("kernel") == FAST)
+        if self.dtype == "int8_wo":
+            return torch.ops.aten._weight_int8pack_mm(x, w, *scale)  # noqa: SLF001 - what torchao calls
+        if self.dtype in WEIGHT_ONLY:
+            aten = torch.ops.aten
+            multiply = aten._weight_int4pack_mm_for_cpu if x.device.type == "cpu" else aten._weight_int4pack_mm  # noqa: SLF001
+            return multiply(x, w, WEIGHT_ONLY[self.dtype].metadata[0].columns, *scale)
         if self.dtype == "int8":
-            return torch._int_mm(x, w.t())  # noqa: SLF001 - likewise
+            return torch._int_mm(x, w.t())  # noqa: SLF001 - the only one
         return torch.mm(x, w.t()) if self.point.op == "gemm" else torch.bmm(x, w.transpose(1, 2))
+
+
+def scaled(x: Any, w: Any, scale_x: Any, scale_w: Any, *, fast: bool = False) -> Any:
+    """The fp8 product (x scale_x) (w^T scale_w) in bf16, with x cast to fp8 where it is not.
+
+    Args:
+        x: shape [m, k].
+        w: fp8, shape [n, k].
+        scale_x: fp32: one number, or shape [m, 1], or [m, k / 128].
+        scale_w: fp32: one number, or shape [1, n], or [k / 128, n / 128].
+        fast: whether sums are kept in the matrix units' own precision.
+
+    Raises:
+        NotRunnableError: if torch has no fp8 GEMM with such scales on this device.
+    """
+    if not hasattr(torch, "_scaled_mm"):
+        raise NotRunnableError("this torch has no fp8 GEMM")
+    try:
+        return torch._scaled_mm(  # noqa: SLF001 - the only fp8 GEMM in all the versions that we support
+            x.to(torch.float8_e4m3fn), w.t(), scale_a=scale_x, scale_b=scale_w, out_dtype=torch.bfloat16, use_fast_accum=fast
+        )
+    except (RuntimeError, ValueError, NotImplementedError) as error:
+        raise NotRunnableError(f"fp8: {first_line(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -99,20 +159,36 @@ def route(factory: TensorFactory, *, tokens: int, experts: int, topk: int, balan
     return Routing(factory.whole_numbers(order), ends, factory.whole_numbers(ends).to(torch.int32), gates)
 
 
+_WEIGHT = 0.02  # the size of weights; the scale of fp8 ones, whose elements are around 1: smaller ones would lose digits
+
+
 def _multiply(rows: Any, weights: Any, routing: Routing, backend: str) -> Any:
-    """Each of rows[rows, k] times the matrix of its expert, of weights[experts, n, k]; shape [rows, n]."""
+    """Each of rows[rows, k] times the matrix of its expert, of weights[experts, n, k]; shape [rows, n].
+
+    fp8 weights: rows are cast to fp8 too, and the result is bf16. Grouped, there is a scale for each row of both.
+    """
+    float8 = weights.dtype == torch.float8_e4m3fn
     if backend == GROUPED:
-        grouped = getattr(functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+        grouped = None if float8 else getattr(functional, "grouped_mm", None)
+        grouped = grouped or getattr(torch, "_scaled_grouped_mm" if float8 else "_grouped_mm", None)
         if grouped is None:
-            raise NotRunnableError("this torch has no grouped GEMM")
+            raise NotRunnableError(f"this torch has no grouped {'fp8 ' if float8 else ''}GEMM")
+        scales: dict[str, Any] = {}
+        if float8:
+            scales = {"scale_a": rows.new_ones(rows.shape[0], dtype=torch.float32), "out_dtype": torch.bfloat16}
+            scales["scale_b"] = torch.full(weights.shape[:2], _WEIGHT, device=rows.device)
         try:
-            return grouped(rows, weights.transpose(1, 2), offs=routing.ends_on_device)
-        except RuntimeError as error:
+            return grouped(rows.to(weights.dtype), weights.transpose(1, 2), offs=routing.ends_on_device, **scales)
+        except (RuntimeError, ValueError, NotImplementedError) as error:
             raise NotRunnableError(f"grouped: {first_line(error)}") from None
+    parts = [(slice(*ends), w) for *ends, w in zip([0, *routing.ends], routing.ends, weights, strict=False)]
+    if float8:
+        scales_of = (rows.new_ones((), dtype=torch.float32), rows.new_full((), _WEIGHT, dtype=torch.float32))
+        return torch.cat([scaled(rows[part], w, *scales_of) for part, w in parts if part.stop > part.start])
     out = torch.empty(rows.shape[0], weights.shape[1], dtype=rows.dtype, device=rows.device)
-    for expert, (start, end) in enumerate(zip([0, *routing.ends], routing.ends, strict=False)):
-        if end > start:
-            torch.mm(rows[start:end], weights[expert].t(), out=out[start:end])
+    for part, w in parts:
+        if part.stop > part.start:
+            torch.mm(rows[part], w.t(), out=out[part])
     return out
 
 
@@ -153,11 +229,13 @@ class Experts(Kernel):
         """Tokens, both weights, and a routing."""
         up, down, factory = self.operator("up_proj"), self.operator("down_proj"), self.factory
         balanced = self.point.texts.get("distribution") == "balanced"
-        x = factory.random(up.tokens, up.k, dtype=self.dtype)
-        wide = factory.random(up.experts, up.n, up.k, dtype=self.dtype, scale=0.02)
-        narrow = factory.random(down.experts, down.n, down.k, dtype=self.dtype, scale=0.02)
+        stream = "bf16" if self.dtype == "fp8" else self.dtype
+        x = factory.random(up.tokens, up.k, dtype=stream)
+        scale = 1.0 if self.dtype == "fp8" else _WEIGHT
+        wide = factory.random(up.experts, up.n, up.k, dtype=self.dtype, scale=scale)
+        narrow = factory.random(down.experts, down.n, down.k, dtype=self.dtype, scale=scale)
         sizes = {"tokens": whole(up.tokens), "experts": whole(up.experts), "topk": whole(up.top_k)}
-        return x, wide, narrow, route(factory, **sizes, balanced=balanced, dtype=self.dtype)
+        return x, wide, narrow, route(factory, **sizes, balanced=balanced, dtype=stream)
 
     def run(self, *inputs: Any) -> Any:
         """Up, activation, down, sum."""

@@ -9,8 +9,8 @@ from functools import cache
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.graph.build import build
-from roofline.measure.bench.point import EAGER, GIB, MIB, Point, Scope
-from roofline.measure.records.columns import dtypes
+from roofline.measure.bench.point import EAGER, GIB, MIB, PACKAGES, PER_ROW, Point, Scope, package_kernel
+from roofline.measure.records.columns import WEIGHT_ONLY, dtypes
 from roofline.operators.gemm import Gemm
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids
@@ -46,6 +46,11 @@ def operators(scope: Scope) -> Iterator[Point]:
     """Points for every kind of operator, layers and steps included, in every requested dtype."""
     for dtype in scope.dtypes:
         yield from _gemms(scope, dtype)
+        if dtype == "fp8":
+            yield from _scaled_rows(scope)
+            yield from _experts(scope, dtype)
+        if dtype == ("bf16" if scope.large else "fp32"):
+            yield from _weight_only(scope)
         if dtype in ("fp32", "bf16", "fp16"):
             yield from _attention(scope, dtype)
             yield from _latent_attention(scope, dtype)
@@ -63,13 +68,21 @@ def _weight_shapes(model: str) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(shapes_of_model))
 
 
-def _gemm(dtype: str, m: int, n: int, k: int, tier: int) -> Point:
-    return Point("operators", "gemm", dtype, {"m": m, "n": n, "k": k}, tier=tier)
+def _gemm(dtype: str, m: int, n: int, k: int, tier: int, kernel: str = "") -> Point:
+    return Point("operators", "gemm", dtype, {"m": m, "n": n, "k": k}, {"kernel": kernel} if kernel else {}, tier=tier)
+
+
+_PLAIN = ("fp32", "tf32", "bf16", "fp16")
+
+
+def _takes(dtype: str, n: int, k: int) -> bool:
+    """Whether torch's GEMM of a dtype takes weights of n x k: 8-bit ones in 16s, packed int4 in tiles of 128 inputs."""
+    return dtype in _PLAIN or n % 16 == k % (128 if dtype.startswith("int4") else 16) == 0
 
 
 def _gemms(scope: Scope, dtype: str) -> Iterator[Point]:
     yield from _gemms_in_full(dtype) if scope.large else _gemms_in_part(dtype)
-    if dtype not in ("fp8", "int8"):  # torch has no batched 8-bit GEMM
+    if dtype in _PLAIN:  # torch has no other batched GEMM
         heads, tokens = ((16, 128), (1, 16, 64, 256, 1024)) if scope.large else ((4,), (1, 16))
         yield from _head_gemms(scope, dtype, heads, tokens)
 
@@ -79,7 +92,8 @@ def _gemms_in_part(dtype: str) -> Iterator[Point]:
     for model in _SMALL:
         for n, k in _weight_shapes(model):
             for m in (1, 4, 16, 64, 256, 1024):
-                yield _gemm(dtype, m, n, k, 0 if model == "gpt2" and m in (1, 64) else 1 if m <= 64 else 2)
+                if _takes(dtype, n, k):
+                    yield _gemm(dtype, m, n, k, 0 if model == "gpt2" and m in (1, 64) else 1 if m <= 64 else 2)
 
 
 def _gemms_in_full(dtype: str) -> Iterator[Point]:
@@ -91,8 +105,27 @@ def _gemms_in_full(dtype: str) -> Iterator[Point]:
         for model in models:
             for n, k in _weight_shapes(model):
                 for m in counts:
-                    if dtype not in ("fp8", "int8") or n % 16 == k % 16 == 0:  # as 8-bit GEMMs want it
+                    if _takes(dtype, n, k):
                         yield _gemm(dtype, m, n, k, tier)
+
+
+def _weight_only(scope: Scope) -> Iterator[Point]:
+    """Weights alone in 4 or 8 bits, of one model: groups of 128 and int8 at most numbers of tokens, smaller groups at a few."""
+    tokens = (1, 4, 16, 64, 256, 1024, 4096) if scope.large else (1, 4, 16, 64)
+    for n, k in _weight_shapes(_MAIN[0] if scope.large else _SMALL[0]):
+        for dtype in WEIGHT_ONLY:
+            usual = dtype in ("int4_wo_g128", "int8_wo")
+            for m in tokens if usual else tokens[::2]:
+                if _takes(dtype, n, k):
+                    yield _gemm(dtype, m, n, k, 0 if dtype == "int4_wo_g128" and m in (1, 16) else 1 if usual else 2)
+
+
+def _scaled_rows(scope: Scope) -> Iterator[Point]:
+    """fp8 with a scale per row and per column, as checkpoints with dynamic scales need it, of one model."""
+    for n, k in _weight_shapes(_MAIN[0] if scope.large else _SMALL[0]):
+        for m in (1, 16, 64, 256, 1024, 4096) if scope.large else (1, 16, 64):
+            if _takes("fp8", n, k):
+                yield _gemm("fp8", m, n, k, 1, PER_ROW)
 
 
 def _head_gemms(scope: Scope, dtype: str, heads: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Point]:
@@ -107,7 +140,8 @@ def _head_gemms(scope: Scope, dtype: str, heads: tuple[int, ...], tokens: tuple[
 @dataclass(frozen=True, slots=True)
 class _Grid:
     """What attention is measured over: passes (sequences, new tokens, all tokens) and decodes (sequences, all tokens), the
-    first of each for the first heads, the others for all."""
+    first of each for the first heads, the others for all. Verifications are passes of a few tokens after many: the draft of
+    speculative decoding with the token before it; first ones for all heads, the others for the first two."""
 
     heads: tuple[_Heads, ...]
     windowed: tuple[_Heads, ...]
@@ -115,6 +149,8 @@ class _Grid:
     first_decodes: tuple[tuple[int, int], ...]
     passes: tuple[tuple[int, int, int], ...]
     decodes: tuple[tuple[int, int], ...]
+    first_verifications: tuple[tuple[int, int, int], ...]
+    verifications: tuple[tuple[int, int, int], ...]
     largest: int
     """Bytes of the largest cache."""
 
@@ -128,15 +164,18 @@ _ACCELERATOR = _Grid(
         _Heads(16, 8, 256),
         _Heads(71, 1, 64),
     ),
-    windowed=(_Heads(32, 8, 128, 4096), _Heads(16, 8, 256, 4096)),
-    first_passes=((1, 512, 512), (1, 2048, 2048), (1, 8192, 8192), (1, 512, 4096)),
+    # Mistral-7B, Gemma 2 9B, gpt-oss-120b, Gemma 3 27B
+    windowed=(_Heads(32, 8, 128, 4096), _Heads(16, 8, 256, 4096), _Heads(64, 8, 64, 128), _Heads(32, 16, 128, 1024)),
+    first_passes=((1, 512, 512), (1, 2048, 2048), (1, 8192, 8192), (1, 512, 4096), (1, 2048, 32768)),
     first_decodes=tuple((batch, kv) for batch in (1, 32, 128) for kv in (1024, 4096, 16384)),
     passes=(
         *((1, prompt, prompt) for prompt in (128, 256, 1024, 4096, 16384)),
         *((8, 1024, 1024), (32, 256, 256), (8, 64, 2048)),
-        *((1, new, kv) for new in (128, 512, 2048) for kv in (2048, 8192, 32768) if new < kv),
+        *((1, new, kv) for new in (128, 512, 2048, 8192) for kv in (2048, 8192, 32768, 131072) if new < kv),
     ),
     decodes=tuple((batch, kv) for batch in (1, 4, 8, 16, 32, 64, 128, 256) for kv in (128, 512, 2048, 8192, 32768, 131072)),
+    first_verifications=tuple((batch, new, 4096) for batch in (1, 16, 64) for new in (2, 4, 9)),
+    verifications=tuple((batch, new, kv) for batch in (1, 4, 16, 64) for new in (2, 3, 4, 6, 9) for kv in (1024, 8192, 32768)),
     largest=8 * GIB,
 )
 _HOST = _Grid(
@@ -144,8 +183,10 @@ _HOST = _Grid(
     windowed=(_Heads(8, 4, 64, 128),),
     first_passes=((1, 128, 128), (1, 512, 512), (1, 64, 512)),
     first_decodes=((1, 512), (8, 1024)),
-    passes=((1, 1024, 1024), (4, 256, 256), (1, 128, 1024)),
+    passes=((1, 1024, 1024), (4, 256, 256), (1, 128, 1024), (1, 256, 2048)),
     decodes=((1, 4096), (4, 512), (16, 512)),
+    first_verifications=((1, 4, 512), (4, 4, 512)),
+    verifications=tuple((batch, new, kv) for batch in (1, 4) for new in (2, 6, 9) for kv in (512, 2048)),
     largest=64 * MIB,
 )
 
@@ -153,25 +194,25 @@ _HOST = _Grid(
 def _attention(scope: Scope, dtype: str) -> Iterator[Point]:
     grid = _ACCELERATOR if scope.large else _HOST
     every = (*grid.heads, *grid.windowed)
+    first = (*grid.first_passes, *grid.first_verifications)
+    packages = scope.attention_packages if dtype != "fp32" else ()
     for tier, heads, passes, decodes in (
-        (0, grid.heads[:1], grid.first_passes, grid.first_decodes),
+        (0, grid.heads[:1], first, grid.first_decodes),
         (1, every, grid.passes, grid.first_decodes),
-        (2, every[1:], grid.first_passes, grid.decodes),
+        (1, grid.heads[:2], grid.verifications, ()),
+        (2, every[1:], first, grid.decodes),
     ):
         for head in heads:
-            for backend in scope.attention_backends:
+            for backend in (*scope.attention_backends, *packages):
                 # What engines do not use is measured where it differs from what they do, and no further.
                 seldom = backend in ("sdpa-math", "sdpa-efficient")
-                if not _supports(backend, head) or (scope.large and _left_out(backend, head, tier, grid)):
+                fills = tier < 2 and passes is not grid.verifications
+                if not _supports(backend, head) or (scope.large and not fills and backend not in ("sdpa-flash", *packages)):
+                    continue
+                # cuDNN makes a plan for each shape, which takes half a second.
+                if scope.large and backend == "sdpa-cudnn" and head not in (*grid.heads[:2], *grid.windowed):
                     continue
                 yield from _of_heads(grid, head, dtype, backend, tier + (seldom and tier == 1), passes, decodes)
-
-
-def _left_out(backend: str, head: _Heads, tier: int, grid: _Grid) -> bool:
-    """Slow backends do not fill the grids; cuDNN makes a plan for each shape, which takes half a second."""
-    if backend == "sdpa-cudnn":
-        return tier == 2 or head not in grid.heads[:2]
-    return tier == 2 and backend != "sdpa-flash"
 
 
 def _of_heads(
@@ -180,17 +221,22 @@ def _of_heads(
 ) -> Iterator[Point]:  # fmt: skip
     """The points of one kind of heads, as far as memory goes."""
     element = dtypes(dtype).activation.bytes
+    cache = 2 * head.kv * head.width * element
+
+    def point(op: str, batch: int, new: int, kv: int) -> Point:
+        numbers = {"batch": batch, "q_len": new, "kv_len": kv, **head.columns}
+        texts = {"kernel": package_kernel(backend, new, kv)} if backend in PACKAGES else {}
+        return Point("operators", op, dtype, numbers, texts, backend, tier=tier)
+
     for batch, new, kv in passes:
         scores = batch * head.query * new * kv * element
         masked = head.window and head.window < kv and backend == "sdpa-flash" and grid is _ACCELERATOR  # it takes no mask
-        if masked or (backend == "sdpa-math" and scores > 2 * GIB):
+        if masked or batch * kv * cache > grid.largest or (backend == "sdpa-math" and scores > 2 * GIB):
             continue
-        numbers = {"batch": batch, "q_len": new, "kv_len": kv, **head.columns}
-        yield Point("operators", "attention_prefill", dtype, numbers, backend=backend, tier=tier)
+        yield point("attention_prefill", batch, new, kv)
     for batch, kv in decodes:
-        if batch * kv * 2 * head.kv * head.width * element <= grid.largest:
-            numbers = {"batch": batch, "q_len": 1, "kv_len": kv, **head.columns}
-            yield Point("operators", "attention_decode", dtype, numbers, backend=backend, tier=tier)
+        if batch * kv * cache <= grid.largest:
+            yield point("attention_decode", batch, 1, kv)
 
 
 def _latent_attention(scope: Scope, dtype: str) -> Iterator[Point]:
