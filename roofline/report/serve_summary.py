@@ -40,11 +40,11 @@ def _settings(result: Served) -> list[str]:
 def _sentences(result: Served) -> list[str]:
     """The step, its kernels and what is between them; the prediction; without graphs."""
     first, predicted = result.launching[0], result.predicted_step
-    between = max(first.between_s, 0.0)
     on_host = not result.on_device
     what, why = ("operators", "Python") if on_host else ("kernels", "launches, gaps")
     took = f"A step takes {formatting.seconds(first.step.median)} (p10 to p90: {_ends(first.step)})"
-    parts = f"its {what} {formatting.seconds(first.kernels_s)}; between them {formatting.seconds(between)} ({why})"
+    parts = f"its {what} {formatting.seconds(first.kernels_s)}; between them "
+    parts += f"{formatting.seconds(first.between_s)} ({why})" if first.between_s > 0 else "nothing that can be measured"
     sentences = [f"{took}; {parts}.", f"{_predicted(predicted)}."]
     if result.launch_s is not None:
         other = result.launching[1]

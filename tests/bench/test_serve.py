@@ -71,6 +71,23 @@ def loop_of(path: Path, sizes: LoopSizes, attention: str = "sdpa-flash") -> Deco
     return DecodeLoop(model, TensorFactory("cpu", seed=3), "fp32", sizes, attention=attention, expert_backend="loop")
 
 
+def test_a_machine_that_was_measured_before(tmp_path: Path) -> None:
+    """The hardware.yaml in the folder is what predictions are of where none is named; nothing is measured again."""
+    from roofline.measure.bench.serve import Request, serve
+
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "hardware.yaml").write_bytes(HARDWARE.read_bytes())
+    path = written(tmp_path, "rotated")
+    first = serve(Request(str(path), "cpu", "fp32", LoopSizes(1, 4, 1), 20.0, None, None, folder), lambda _: None)
+    assert first.hardware.name == "amd-epyc-x2-measured"
+    assert first.sizes.steps == 1
+    assert first.records is not None
+    again = serve(Request(str(path), "cpu", "fp32", LoopSizes(1, 4, 1), 20.0, None, None, folder), lambda _: None)
+    assert again.records == 0
+    assert f"{first.records} records of earlier runs were kept and not repeated" in again.notes
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_steps_give_what_a_full_pass_gives(tmp_path: Path, kind: str) -> None:
     """Tokens one by one, on a cache that grows, have the logits of all of them at once: the same keys, positions and mask."""

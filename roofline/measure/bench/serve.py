@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -59,6 +58,10 @@ _TRACED = 16
 """Steps in the trace, evenly spaced over the loop, again and again where it has fewer; not less than a pass in time."""
 _CEILINGS = 0.4
 """The share of the budget for the ceilings of a machine that is not known."""
+_MAX_BYTES = 2**20
+"""Of a hardware.yaml."""
+_STAGES = 4
+"""Parts of a run in its progress: making tensors, warming up, steps, kernels."""
 _MEMORY = 0.9
 """The share of the free memory that a loop may take."""
 GRAPHS, EAGER = "CUDA graphs", "one by one"
@@ -303,6 +306,7 @@ class _Serving:
         self.gpu = gpu_id(self.device)
         self.how = "monotonic clock" if self.device.kind == "cpu" else "events"
         self.prefills: list[float] = []
+        self.stage = 0
         self.notes: list[str] = []
 
     @property
@@ -403,10 +407,9 @@ class _Serving:
         return self._result(hardware, ways, traces), ways, traces[-1]
 
     def _next(self, words: str) -> None:
-        self.show(Progress(4, min(self._turn, 4), max(self.left, 0.0), words))
-        self._turn += 1
-
-    _turn = 0
+        """Say what comes next."""
+        self.show(Progress(_STAGES, min(self.stage, _STAGES), max(self.left, 0.0), words))
+        self.stage += 1
 
     def _ways(self, loop: DecodeLoop) -> list[_Way]:
         """The ways of launching, after a pass over the loop that warms it up; graphs first, as engines have them."""
@@ -425,8 +428,9 @@ class _Serving:
     def _affordable(self, loop: DecodeLoop) -> list[Call]:
         """The steps of the loop; fewer where the budget is too small for all of them. Prefill has run after it."""
         calls = loop.steps
-        self.device.laps([loop.prefill, calls[0]])
         prefill, step = self.device.laps([loop.prefill, calls[0]])
+        if prefill + step < 0.1 * self.left:  # the first calls find libraries and memory
+            prefill, step = self.device.laps([loop.prefill, calls[0]])
         self.prefills.append(prefill)
         rounds = _PASSES + 2  # one to warm up, and one under the profiler
         number = max(1, int(self.left / (rounds * (2 if self.device.kind == "cuda" else 1) * step)))
@@ -534,7 +538,7 @@ class _Serving:
         if self.gpu == measured_id(self.device) and not files.exists(target):
             specs, inputs = load_hardware(hardware)
             if specs.name == self.gpu:
-                shutil.copyfile(inputs[0].path, target)
+                files.write_whole(target, files.read_text(Path(inputs[0].path), _MAX_BYTES).encode())
 
 
 def by_kind(alignment: Iterable[AlignedOperator], steps: int, scale: float = 1.0) -> list[KernelKind]:

@@ -138,7 +138,8 @@ class Device:
     def captured(self, calls: Sequence[Call]) -> list[Call] | None:
         """The calls as CUDA graphs, which run them without launching their kernels one by one; None where there are none.
 
-        They share memory for what is temporary, so that they have to run in the order of `calls`. Each call is run once here.
+        They share memory for what is temporary: one runs at a time, and what a call leaves has to be in tensors from before it.
+        Each call is run once here.
 
         Raises:
             NotRunnableError: if a graph cannot hold them.
