@@ -72,16 +72,20 @@ def loop_of(path: Path, sizes: LoopSizes, attention: str = "sdpa-flash") -> Deco
 
 
 def test_a_machine_that_was_measured_before(tmp_path: Path) -> None:
-    """The hardware.yaml in the folder is what predictions are of where none is named; nothing is measured again."""
+    """Its hardware.yaml in the folder is used where none is named; a file's model is its own, whatever its name."""
     from roofline.measure.bench.serve import Request, serve
 
     folder = tmp_path / "records"
     folder.mkdir()
     (folder / "hardware.yaml").write_bytes(HARDWARE.read_bytes())
     path = written(tmp_path, "rotated")
+    path.write_text(path.read_text(encoding="utf-8").replace("name: tiny", "name: gpt2"), encoding="utf-8")
     first = serve(Request(str(path), "cpu", "fp32", LoopSizes(1, 4, 1), 20.0, None, None, folder), lambda _: None)
     assert first.hardware.name == "amd-epyc-x2-measured"
     assert first.sizes.steps == 1
+    assert sum(row.calls for row in first.kinds if row.kind == "gemm") == 3 * 4 + 1  # of the file, not the shipped gpt2
+    with (folder / "records.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["kernel"] for row in csv.DictReader(file) if row["op"] == "step"} == {str(path)}
     assert first.records is not None
     again = serve(Request(str(path), "cpu", "fp32", LoopSizes(1, 4, 1), 20.0, None, None, folder), lambda _: None)
     assert again.records == 0

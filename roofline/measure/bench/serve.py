@@ -40,7 +40,7 @@ from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import request_times
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, ids, load_hardware
+from roofline.specs.library import Input, load_hardware
 from roofline.specs.workload import decode
 
 DTYPES = ("bf16", "fp16", "fp32")
@@ -298,8 +298,8 @@ class _Serving:
         self.request, self.temporary, self.show = request, temporary, show
         self.device: Device = find_device(request.device)
         self.name = request.model or _DEFAULT_MODEL[self.device.kind]
-        self.model, _ = load_model(self.name)
-        if self.model.name in ids("models"):
+        self.model, source = load_model(self.name)
+        if source.path == "shipped":  # the whole id, of which a part may have been given
             self.name = self.model.name
         self.dtype = request.dtype or _DEFAULT_DTYPE[self.device.kind]
         self.sizes = request.sizes
