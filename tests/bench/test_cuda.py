@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
 from roofline.measure.bench.devices import DeviceLostError, SamplingBudget
 from roofline.measure.bench.devices.cuda import Cuda
+from roofline.measure.bench.kernels.base import NotRunnableError
 from roofline.measure.bench.machine import gpu_id, shipped_id
 
 
@@ -51,6 +52,8 @@ class Graph:
     captured: ClassVar[list[Graph]] = []
     seconds: ClassVar[float] = 1e-3
 
+    pool: object = None
+
     def __init__(self) -> None:
         self.replays = 0
         Graph.captured.append(self)
@@ -69,7 +72,8 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     )
 
     @contextlib.contextmanager
-    def capture(_: Graph) -> Iterator[None]:
+    def capture(graph: Graph, pool: object = None) -> Iterator[None]:
+        graph.pool = pool
         yield
 
     stream = SimpleNamespace(wait_stream=lambda _: None)
@@ -78,6 +82,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
         "Event": Event,
         "CUDAGraph": Graph,
         "graph": capture,
+        "graph_pool_handle": object,
         "Stream": lambda: stream,
         "set_stream": lambda _: None,
         "default_stream": lambda: stream,
@@ -161,6 +166,40 @@ def test_what_cannot_be_captured_is_launched(cuda: Cuda, monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "graph", refuse)
     how = cuda.measure(lambda _: None, 1, SamplingBudget(0.001), launches=False, composed=False).how
     assert how.startswith("launched one by one, for a graph cannot hold it (operation not permitted")
+
+
+def test_laps_are_between_events(cuda: Cuda) -> None:
+    """Each call has what passes from the end of the one before to its own."""
+    laps = cuda.laps([lambda: Clock.take(2e-3), lambda: Clock.take(5e-3), lambda: Clock.take(1e-3)])
+    assert laps == pytest.approx([2e-3, 5e-3, 1e-3])
+
+
+def test_calls_are_captured_in_their_order(cuda: Cuda) -> None:
+    """All are run once before the first is captured; each has a graph of its own, and all share memory."""
+    order: list[str] = []
+    replays = cuda.captured([lambda: order.append("a"), lambda: order.append("b")])
+    assert order == ["a", "b", "a", "b"]
+    assert len(replays) == len(Graph.captured) == 2
+    assert Graph.captured[0].pool is Graph.captured[1].pool is not None
+    assert cuda.laps(replays) == pytest.approx([Graph.seconds] * 2)
+    assert [graph.replays for graph in Graph.captured] == [1, 1]
+    assert order == ["a", "b", "a", "b"]  # a replay runs nothing on the host
+
+
+def test_a_loop_that_no_graph_can_hold(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused with the reason, and the stream of the capture is left."""
+    left: list[object] = []
+    monkeypatch.setattr(torch.cuda, "set_stream", left.append)
+
+    @contextlib.contextmanager
+    def refuse(_: Graph, pool: object) -> Iterator[None]:
+        raise RuntimeError("operation not permitted when stream is capturing")
+        yield
+
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    with pytest.raises(NotRunnableError, match="a CUDA graph cannot hold it: operation not permitted"):
+        cuda.captured([lambda: None])
+    assert len(left) == 1
 
 
 def test_a_device_that_is_lost(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,9 @@ def _clear_caches() -> None:
 
 def alone(shown: Shown) -> bool:
     """Whether a command runs in a process of its own: those that README shows, and those that load torch."""
-    return shown.page == "README.md" or shown.command.startswith(("roofline bench run", "roofline bench list"))
+    return shown.page == "README.md" or shown.command.startswith(
+        ("roofline bench run", "roofline bench list", "roofline bench serve")
+    )
 
 
 @cache
@@ -183,7 +185,7 @@ def test_there_are_commands_to_run() -> None:
 @pytest.mark.parametrize("shown", commands(), ids=str)
 def test_command_runs_and_shows_its_output(shown: Shown, folder: Path) -> None:
     """The exit code is 0, or the one that stands beside the command; lines shown are its lines, in order (`...` leaves out)."""
-    if re.match(r"roofline bench (run|list)", " ".join([*shown.before, shown.command])):
+    if re.match(r"roofline bench (run|list|serve)", " ".join([*shown.before, shown.command])):
         pytest.importorskip("torch", reason="measuring needs torch")
     if re.search(r" -o \S+\.(png|pdf)\b", " ".join([*shown.before, shown.command])):
         pytest.importorskip("typst", reason="the extra 'figures' is not installed")

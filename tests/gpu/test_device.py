@@ -126,3 +126,46 @@ def test_cold_is_slower_than_warm(device: Any) -> None:
         point = Point("ceilings", "copy_d2d", "fp32", {"bytes": size}, {"kernel": "copy"}, cache=cache)  # type: ignore[arg-type]
         times[cache] = measure(point, device, TensorFactory("cuda"), SamplingBudget(0.05), SeenRates(30.0)).median
     assert times["warm"] < times["cold"]
+
+
+def test_a_captured_decode_loop_computes_what_a_full_pass_does(device: Any) -> None:
+    """Replays draw tokens and fill the cache: the keys are those of all tokens at once, to the precision of bf16."""
+    from roofline.blocks.model_files import load_model
+    from roofline.measure.bench.decode_loop import DecodeLoop, LoopSizes
+
+    sizes = LoopSizes(4, 64, 8)
+    model, _ = load_model("qwen2.5-0.5b")
+    loop = DecodeLoop(model, TensorFactory("cuda"), "bf16", sizes, attention="sdpa-flash", expert_backend="grouped")
+    loop.prefill()
+    replays = device.captured(loop.steps)
+    loop.prefill()
+    tokens = [loop.prompts]
+    for replay in replays:
+        tokens.append(loop.ids.clone())
+        replay()
+    torch.cuda.synchronize()
+    grown = [cache["k"].clone() for cache in loop.caches]
+    with torch.no_grad():
+        loop.logits(torch.cat(tokens, dim=1), 0)
+    for before, cache in zip(grown, loop.caches, strict=True):
+        scale = cache["k"].abs().max().item()
+        torch.testing.assert_close(before, cache["k"], rtol=0, atol=0.05 * scale)
+
+
+def test_a_decode_loop_with_and_without_graphs(device: Any) -> None:
+    """Kernels are a part of a step; graphs save launches; nothing is faster than the bound where the card is a shipped one."""
+    from roofline.measure.bench.decode_loop import LoopSizes
+    from roofline.measure.bench.machine import shipped_id
+    from roofline.measure.bench.serve import EAGER, GRAPHS, Request, serve
+
+    if shipped_id(device) is None:
+        pytest.skip(f"{device.name} is no shipped accelerator")
+    result = serve(Request("llama-3.2-1b", "cuda", "bf16", LoopSizes(1, 512, 16), 60.0), lambda _: None)
+    assert [way.how for way in result.launching] == [GRAPHS, EAGER]
+    for way in result.launching:
+        assert 0 < way.kernels_s <= 1.02 * way.step.median
+    assert result.launch_s is not None
+    assert result.launch_s > 0
+    bound = result.predicted_step.bound
+    assert bound is not None
+    assert bound <= result.launching[0].step.median

@@ -1,4 +1,4 @@
-"""`roofline bench`: microbenchmarks through torch, recorded; the points of a device; what a folder of records holds."""
+"""`roofline bench`: microbenchmarks and a decode loop through torch; the points of a device; what a folder of records holds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,22 @@ import typer
 
 from roofline import files, formatting
 from roofline.cli.help import OUTPUT
-from roofline.cli.options import JsonOption, QuietOption, takes
+from roofline.cli.options import (
+    JsonOption,
+    Options,
+    QuietOption,
+    VerboseOption,
+    changed,
+    hardware_option,
+    model_argument,
+    takes,
+)
 from roofline.cli.output import Output, Result, Rows, write_stdout
 from roofline.cli.tables import print_answer, write
 from roofline.documents import dump_json, envelope
 from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
 from roofline.formatting import percent, plural
+from roofline.predict.options import OPTIONS
 from roofline.text import NO_BREAK, Answer, Labelled, Table, clean
 from roofline.units import parse_quantity
 
@@ -67,6 +77,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Run microbenchmarks on this machine (requires the extra `bench`).", no_args_is_help=False)
     group.callback(invoke_without_command=True)(_bare)
     group.command(name="run")(run)
+    group.command(name="serve")(takes(first=_SERVED)(serve))
     group.command(name="list")(takes()(list_points))
     group.command(name="show")(takes()(show))
     app.add_typer(group, name="bench")
@@ -126,9 +137,7 @@ def run(
 
     device = device or best()
     folder = output if output is not None else default_folder(device)
-    if files.exists(folder) and not files.is_folder(folder):
-        msg = f"{folder}: is a file; records go into a folder"
-        raise InputError(msg)
+    _check_folder(folder)
     with _progress(quiet=quiet) as progress:
         report = execute(Request(folder, names, device, dtypes, limit, counters), progress)
     for line in report.notes:
@@ -140,6 +149,88 @@ def run(
     else:
         _show_report(folder, report)
     return 4 if report.outcome in ("interrupted", "failed") else 0
+
+
+_SERVED = (
+    changed("batch", help="Number of sequences."),
+    changed("input_len", default="1024; 128 on cpu"),
+    changed("dtype", help="Data type of weights, activations and KV cache: bf16, fp16 or fp32.", default="bf16; fp32 on cpu"),
+    changed("backend", default="that of the hardware", common=True),
+)
+_LENGTHS = {"cuda": 1024, "cpu": 128}
+
+
+def serve(
+    model: Annotated[
+        str | None, model_argument("Model to run with random weights. Default: llama-3.2-1b; gpt2 on cpu.", "[MODEL]")
+    ] = None,
+    *,
+    hardware: Annotated[
+        str | None,
+        hardware_option(
+            "Accelerator to compare with. Default: this one; measured first if it is not known.", show_default=False
+        ),
+    ] = None,
+    device: _Device = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, metavar="N", help="Number of decode steps after the prompts.")] = 32,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Time to measure, in seconds or with a unit, such as 2m.")
+    ] = "60",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Write records to FOLDER, as `bench run` does.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = 0,
+    quiet: QuietOption = False,
+    options: Options,
+) -> None:
+    """Measure a decode loop of a model and compare it with the prediction.
+
+    Runs prefill of a batch and then decode steps with a growing KV cache, in PyTorch with random weights; on cuda with and
+    without CUDA graphs. Shows a step's time, its kernels, what is between them, and the bound and the estimate of each.
+
+    Example: roofline bench serve gpt2 --device cpu --batch 4 --steps 16 --budget 60
+    """  # fmt: skip
+    _need_torch()
+    limit = parse_budget(budget)
+    from roofline.measure.bench.devices import best, bind
+
+    bind()  # before torch is loaded, which is next
+    from roofline.measure.bench.decode_loop import LoopSizes
+    from roofline.measure.bench.serve import DTYPES, Request
+    from roofline.measure.bench.serve import serve as measure
+    from roofline.report import serve_summary
+
+    dtype, device = options.get("dtype"), device or best()
+    if dtype is not None and dtype not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES, list_all=True)
+    read = {name: OPTIONS[name].read(options[name]) for name in ("batch", "input_len") if name in options}
+    sizes = LoopSizes(read.get("batch", 1), read.get("input_len", _LENGTHS.get(device, 1024)), steps)
+    _check_folder(output)
+    request = Request(model, device, dtype, sizes, limit, hardware, options.get("backend"), output)
+    with _progress(quiet=quiet) as progress:
+        result = measure(request, progress)
+    out = Output(json, None, quiet, verbose)
+    for line in result.notes:
+        out.note(f"note: {line}")
+    inputs = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in result.inputs}
+    document = {**envelope(inputs), **result.to_dict()}
+    out.emit(Result(document, None, lambda: print_answer(serve_summary.answer(result), verbose)))
+
+
+def _check_folder(folder: Path | None) -> None:
+    """Refuse a file where records are to go."""
+    if folder is not None and files.exists(folder) and not files.is_folder(folder):
+        msg = f"{folder}: is a file; records go into a folder"
+        raise InputError(msg)
 
 
 def list_points(

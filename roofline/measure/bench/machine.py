@@ -24,7 +24,7 @@ from roofline.measure.records.read import read
 from roofline.specs.hardware import MATRIX_DTYPES
 from roofline.specs.library import by_driver_name, load_hardware
 
-_HARDWARE_FILE = "hardware.yaml"
+HARDWARE_FILE = "hardware.yaml"
 _MATRIX_OPS = ("gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode")
 _LONG = 64 * 2**20  # bytes of a transfer whose latency no longer matters
 
@@ -141,8 +141,8 @@ def write_hardware(folder: Path, device: Device) -> bool:
         note = "of the fastest copy from or to pinned memory"
         lines.append(f"host_link: {{name: host, per_direction: {fact(f'{best.host_link / 1e9:.6g} GB/s', note)}}}")
     lines += ["sources:", f"  measured: {{title: records.csv and environment.json in this folder, read: {day}}}"]
-    files.write_whole(folder / _HARDWARE_FILE, ("\n".join(lines) + "\n").encode())
-    load_hardware(folder / _HARDWARE_FILE)  # what we write, we can read
+    files.write_whole(folder / HARDWARE_FILE, ("\n".join(lines) + "\n").encode())
+    load_hardware(folder / HARDWARE_FILE)  # what we write, we can read
     return True
 
 

@@ -109,7 +109,7 @@ def execute(request: Request, show: Callable[[Progress], None]) -> Report:
     records_file = RecordsFile(request.folder)
     try:
         gpu = gpu_id(device)
-        _same_machine(records_file, gpu)
+        same_machine(records_file, gpu)
         environment = Environment(request.folder, device, gpu)
         runner = _Runner(request, device, gpu, records_file, environment, begin, show)
         return runner.run(points)
@@ -117,7 +117,7 @@ def execute(request: Request, show: Callable[[Progress], None]) -> Report:
         records_file.close()
 
 
-def _same_machine(records_file: RecordsFile, gpu: str) -> None:
+def same_machine(records_file: RecordsFile, gpu: str) -> None:
     """One folder holds one device and one version of torch: anything else could not be distinguished afterwards."""
     if others := records_file.gpus - {gpu}:
         msg = (

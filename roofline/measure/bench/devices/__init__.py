@@ -42,6 +42,8 @@ def device(name: str) -> Device:
     raise InputError(msg)
 
 
+Call = Callable[[], None]
+"""Something that the device is to do."""
 Run = Callable[[int], None]
 """Run a call on the i-th set of inputs, modulo the number of sets."""
 
@@ -125,6 +127,25 @@ class Device:
             composed: whether a call is many kernels.
         """
         raise NotImplementedError
+
+    def laps(self, calls: Sequence[Call]) -> list[float]:
+        """The seconds of each of some calls that follow one another, from the end of the call before to its own.
+
+        Nothing waits for the device between them: where the host is too slow at launching, that is in the times.
+        """
+        raise NotImplementedError
+
+    def captured(self, calls: Sequence[Call]) -> list[Call] | None:
+        """The calls as CUDA graphs, which run them without launching their kernels one by one; None where there are none.
+
+        They share memory for what is temporary: one runs at a time, and what a call leaves has to be in tensors from before it.
+        Each call is run once here.
+
+        Raises:
+            NotRunnableError: if a graph cannot hold them.
+        """
+        del calls
+        return None
 
     def wait(self) -> None:
         """Wait until the device has done all its work."""

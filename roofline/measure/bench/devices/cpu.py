@@ -8,12 +8,14 @@ import os
 import platform
 import re
 import time
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.measure.bench.devices import CORES, Device, Run, SamplingBudget, Timing, timing
+from roofline.measure.bench.devices import CORES, Call, Device, Run, SamplingBudget, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
 _MAX_LOAD = 0.6  # load a core
@@ -57,6 +59,14 @@ class Cpu(Device):
         calls = max(1, round(_REGION / max(warm, 1e-9)))
         count = effort.samples(calls * warm)
         return timing([sample(calls) for _ in range(count)], calls, "monotonic clock")
+
+    def laps(self, calls: Sequence[Call]) -> list[float]:
+        """By the clock after each call: on the host it is over when it returns."""
+        readings = [time.perf_counter_ns()]
+        for call in calls:
+            call()
+            readings.append(time.perf_counter_ns())
+        return [(end - begin) * 1e-9 for begin, end in pairwise(readings)]
 
     def finish(self) -> None:
         """Give memory back once much of it is taken."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.measure.bench.devices import Device, DeviceLostError, Run, SamplingBudget, Timing, timing
+from roofline.measure.bench.devices import Call, Device, DeviceLostError, Run, SamplingBudget, Timing, timing
 from roofline.measure.bench.kernels.base import NotRunnableError, first_line
 
 _GRAPH_BELOW = 5e-4  # seconds: above it the time between two launches no longer matters
@@ -121,6 +122,37 @@ class Cuda(Device):
         samples = self._timed(graph.replay, effort.samples(real * calls), calls)
         del graph
         return timing(samples, calls, "CUDA graph")
+
+    def laps(self, calls: Sequence[Call]) -> list[float]:
+        """By events between the calls, which are read when all are over."""
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(len(calls) + 1)]
+        events[0].record()
+        for call, event in zip(calls, events[1:], strict=True):
+            call()
+            event.record()
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) * 1e-3 for begin, end in pairwise(events)]
+
+    def captured(self, calls: Sequence[Call]) -> list[Call]:
+        """One graph per call, after a run of all of them on a stream of its own, in which libraries allocate what they keep."""
+        stream = self._aside
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for call in calls:
+                call()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        pool, graphs = torch.cuda.graph_pool_handle(), []
+        try:
+            for call in calls:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=pool):
+                    call()
+                graphs.append(graph)
+        except (RuntimeError, NotRunnableError) as error:
+            self._after_capture()
+            raise NotRunnableError(f"a CUDA graph cannot hold it: {first_line(error)}") from None
+        return [graph.replay for graph in graphs]
 
     @staticmethod
     def _after_capture() -> None:

@@ -32,7 +32,7 @@ def _has_only(block: Block, known: set[str]) -> bool:
     return set(block.model_dump(exclude_defaults=True)) <= known
 
 
-def _unsupported(model: Model) -> str | None:
+def unsupported(model: Model) -> str | None:
     """The reason why a model cannot be run here; None where it can. NB: a pass is written for the commonest design alone:
     pre-norm, grouped-query attention, dense or routed feed-forward."""
     for layer in model.layer_types.values():
@@ -59,7 +59,7 @@ def _unsupported(model: Model) -> str | None:
     return None
 
 
-class _Decoder:
+class Decoder:
     """The parts of a model as functions of weights and caches.
 
     Args:
@@ -77,7 +77,7 @@ class _Decoder:
     def __init__(
         self, model: Model, factory: TensorFactory, dtype: str, *, attention: str, expert_backend: str, unmasked: bool = False
     ) -> None:
-        if (why := _unsupported(model)) is not None:
+        if (why := unsupported(model)) is not None:
             raise NotRunnableError(f"{model.name}: {why}")
         self.model, self.factory, self.dtype = model, factory, dtype
         self.attention, self.expert_backend, self.unmasked = attention, expert_backend, unmasked
@@ -130,8 +130,7 @@ class _Decoder:
             keys: the number of all tokens of each sequence.
         """
         mixer, factory = _gqa(layer), self.factory
-        shape = (batch, keys, mixer.num_key_value_heads, mixer.head_dim)
-        tensors: Weights = {name: factory.random(*shape, dtype=self.dtype) for name in ("k", "v")}
+        tensors = self.cache(layer, batch, keys)
         if mixer.rotary_dim != 0:
             angles = (1, new, 1, mixer.head_dim // 2)
             tensors |= {name: factory.random(*angles, dtype=self.dtype) for name in ("cos", "sin")}
@@ -142,6 +141,12 @@ class _Decoder:
             sizes = {"tokens": batch * new, "experts": mlp.num_experts, "topk": mlp.num_experts_per_tok}
             tensors["routing"] = route(factory, **sizes, balanced=False, dtype=self.dtype)
         return tensors
+
+    def cache(self, layer: LayerType, batch: int, tokens: int) -> Weights:
+        """Make the KV cache of a layer, `k` and `v` of shape [batch, tokens, KV heads, head width], with random content."""
+        mixer = _gqa(layer)
+        shape = (batch, tokens, mixer.num_key_value_heads, mixer.head_dim)
+        return {name: self.factory.random(*shape, dtype=self.dtype) for name in ("k", "v")}
 
     def layer(self, layer: LayerType, weights: Weights, state: Weights, stream: Any, added: Any) -> tuple[Any, Any]:
         """Run one layer; `stream` and `added` have the shape [batch, new tokens, hidden size], as the two results have.
@@ -205,6 +210,24 @@ class _Decoder:
             weights["positions"] = self._weight(model.learned_positions, model.hidden_size)
         return weights
 
+    def logits(self, ids: Any, positions: Any, ends: Weights, layers: list[tuple[LayerType, Weights, Weights]]) -> Any:
+        """Run the model on token ids of shape [batch, new tokens]; the logits of the last of them, shape [batch, vocabulary].
+
+        Args:
+            ids: of the new tokens.
+            positions: of the new tokens, shape [new tokens]; None for a model without learned positions.
+            ends: of `ends`.
+            layers: each layer in order with its weights and state; the keys and values of the new tokens are written into its
+                cache.
+        """
+        stream = functional.embedding(ids, ends["embedding"])
+        if positions is not None:
+            stream = stream + functional.embedding(positions, ends["positions"])
+        added = torch.zeros_like(stream)
+        for layer, weights, state in layers:
+            stream, added = self.layer(layer, weights, state, stream, added)
+        return functional.linear(self._norm(stream + added, ends["norm"])[:, -1], ends["head"])
+
 
 def _gqa(layer: LayerType) -> GroupedQueryAttention:
     assert isinstance(layer.mixer, GroupedQueryAttention)  # noqa: S101 - `unsupported` refused the others
@@ -217,11 +240,11 @@ class Layer(Kernel):
     ops: ClassVar[tuple[str, ...]] = ("layer",)
     composed: ClassVar[bool] = True
 
-    def _decoder(self) -> _Decoder:
+    def _decoder(self) -> Decoder:
         """The model that the point names, with its backends of attention and of experts."""
         model, _ = load_model(self.point.texts["kernel"].partition(":")[0])
         attention, _, expert_backend = self.point.backend.partition("+")
-        return _Decoder(
+        return Decoder(
             model, self.factory, self.dtype, attention=attention, expert_backend=expert_backend or LOOP, unmasked=self.unmasked
         )
 
@@ -255,19 +278,11 @@ class Step(Layer):
         model = decoder.model
         kinds = [model.layer_types[name] for name in model.layer_sequence]
         layers = [(kind, decoder.layer_weights(kind), decoder.state(kind, batch, new, keys)) for kind in kinds]
-        ids = self.factory.indices(batch * new, model.vocab_size)
+        ids = self.factory.indices(batch * new, model.vocab_size).view(batch, new)
         positions = self.factory.whole_numbers(list(range(keys - new, keys))) if model.learned_positions else None
         return decoder, ids, positions, decoder.ends(), layers
 
     def run(self, *inputs: Any) -> Any:
         """Run the model from token ids to sampled token ids, shape [batch]."""
         decoder, ids, positions, ends, layers = inputs
-        batch, new, _ = self._sizes()
-        stream = functional.embedding(ids, ends["embedding"]).view(batch, new, -1)
-        if positions is not None:
-            stream = stream + functional.embedding(positions, ends["positions"])
-        added = torch.zeros_like(stream)
-        for layer, weights, state in layers:
-            stream, added = decoder.layer(layer, weights, state, stream, added)
-        last = decoder._norm(stream + added, ends["norm"])[:, -1]  # noqa: SLF001 - a part of the same pass
-        return draw(functional.linear(last, ends["head"]))
+        return draw(decoder.logits(ids, positions, ends, layers))
