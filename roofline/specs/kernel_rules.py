@@ -142,6 +142,11 @@ class KernelFamily(Spec):
     kind: Literal["kernel rules"] = "kernel rules"
     title: str = Field(description="whose kernels these are")
     order: int = Field(default=0, description="files of a lower number come first; names that others also have: 1 or more")
+    bare: bool = Field(
+        default=False,
+        description="whether kernels are searched for in names without template arguments and parameters, which mangled names "
+        "are made readable for",
+    )
     sources: list[Source] = Field(min_length=1, description="where the names were read")
     kernels: list[KernelRule] = Field(default_factory=list, description="by the names of kernels")
     operators: list[OperatorRule] = Field(default_factory=list, description="by the names of host operators")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
+from roofline.formatting import percent
 from roofline.measure.profile.alignment import ATTENTION, Aligned, Planned, Unit, align, planned_operators, units_of
 from roofline.measure.profile.gaps import Gaps, find_gaps
 from roofline.measure.profile.operators import (
@@ -318,6 +319,8 @@ class _Analysis:
         details = sorted(merged.values(), key=lambda entry: -entry.time_s)
         if self.without_lengths:
             self.notes.append("the trace does not say how long the contexts are: attention has no bound, nor has a whole step")
+        if (share := self._by_words()) > 0.001:
+            self.notes.append(f"{percent(share, 1)} of the kernels' time is understood by the words of their names alone")
         alone = [entry.why_none for entry in details if entry.why_none]
         self.notes += list(dict.fromkeys(alone))[:3]
         return Profile(
@@ -335,6 +338,13 @@ class _Analysis:
             inputs=[*self.inputs, *(self.costing.estimator.fits.inputs.values() if self.costing.estimator is not None else ())],
             notes=list(dict.fromkeys(self.notes)),
         )
+
+    def _by_words(self) -> float:
+        """The share of the kernels' time that only rules for words in names know."""
+        bare = {name for name, family in self.rules.families.items() if family.bare}
+        known = zip(self.identities, self.trace.kernels.duration_s, strict=True)
+        seconds = sum(seconds for identity, seconds in known if identity is not None and identity.family in bare)
+        return seconds / (sum(self.trace.kernels.duration_s) or 1.0)
 
     def _equal_steps(self) -> tuple[list[int], list[Step]]:
         """The number of the group of each step, steps of one kind and numbers being equal; and the first step of each group."""

@@ -77,6 +77,46 @@ class StepMatch:
     tokens: int | None = None
 
 
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::")
+_PART = re.compile(r"\d+")
+
+
+def bare_name(name: str) -> str:
+    """The name of a kernel without what it returns, template arguments and parameters; of a mangled one the readable name.
+
+    >>> bare_name("std::enable_if<(((8)>(0))), void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(int)")
+    'vllm::fused_add_rms_norm_kernel'
+    >>> bare_name("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDB8_Li256EEEvPT0_.kd")
+    'aiter::add_rmsnorm_quant_kernel'
+    """
+    if name.startswith("_Z"):
+        return _unmangled(name)
+    depth, outside = 0, list[str]()
+    for character in _ANONYMOUS.sub("", name):
+        if character == "(" and not depth:
+            break  # parameters, after which comes nothing of the name
+        if character in "<(":
+            depth += 1
+        elif character in ">)":
+            depth = max(depth - 1, 0)
+        elif not depth:
+            outside.append(character)
+    return "".join(outside).strip().rsplit(" ", 1)[-1]
+
+
+def _unmangled(name: str) -> str:
+    """The names of a mangled one, up to its template arguments."""
+    at = 2 + len(name[2:]) - len(name[2:].lstrip("NL"))
+    parts: list[str] = []
+    while (length := _PART.match(name, at)) is not None:
+        end = length.end() + int(length[0])
+        parts.append(name[length.end() : end])
+        at = end
+        if not name.startswith("_ZN"):  # a single name: what follows are its types
+            break
+    return "::".join(part for part in parts if not part.startswith("_GLOBAL__N")) or name
+
+
 @dataclass(slots=True)
 class _Tried:
     """A rule of a family, with its expression once it was needed."""
@@ -84,6 +124,7 @@ class _Tried:
     family: str
     rule: Any
     whole: bool = False
+    bare: bool = False
     _regex: re.Pattern[str] | None = None
 
     def match(self, name: str) -> re.Match[str] | None:
@@ -115,7 +156,7 @@ class Rules:
 
     @cached_property
     def _kernel_rules(self) -> list[_Tried]:
-        return [_Tried(name, rule) for name, family in self.families.items() for rule in family.kernels]
+        return [_Tried(name, rule, bare=family.bare) for name, family in self.families.items() for rule in family.kernels]
 
     @cached_property
     def _operator_rules(self) -> list[_Tried]:
@@ -139,8 +180,9 @@ class Rules:
     def _identify(self, kernel_name: str, operator_name: str) -> Identity | None:
         operator = self._operator(operator_name) if operator_name else None
         name = _GRAPH.sub("", kernel_name)
+        bare = bare_name(name)
         for tried in self._kernel_rules:
-            if match := tried.match(name):
+            if match := tried.match(bare if tried.bare else name):
                 break
         else:
             if operator is None:
