@@ -123,7 +123,8 @@ class StepRule(Spec):
 
     Groups: `prefills`, `decodes` (sequences), `prefill_tokens`, `decode_tokens` (new tokens), `tokens` (all new tokens),
     `prefill_kv`, `decode_kv` (tokens attended to, summed over sequences, new ones included), `prefill_pairs`
-    (sum of new x attended tokens over the prefills), `batch` (sequences of a step of one kind), and `kind`.
+    (sum of new x attended tokens over the prefills), `batch` (sequences of a step of one kind), `running` (sequences that
+    generate, if the step has no more tokens than that), and `kind`.
     """
 
     match: Pattern = Field(description="regular expression that is searched in the name of an annotation")

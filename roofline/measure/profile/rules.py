@@ -60,6 +60,7 @@ class StepMatch:
     Attributes:
         kind: of the step: "capture" of a graph, "step" where it does not say what was in it.
         prefills, decodes: sequences.
+        running: sequences that generate or are still at their prompts.
         prefill_tokens, decode_tokens: their new tokens.
         prefill_kv, decode_kv: tokens attended to, summed over sequences, new ones included.
         prefill_pairs: sum of new x attended tokens over the prefills.
@@ -69,6 +70,7 @@ class StepMatch:
     kind: StepKind
     prefills: int | None = None
     decodes: int | None = None
+    running: int | None = None
     prefill_tokens: int | None = None
     decode_tokens: int | None = None
     prefill_kv: int | None = None
@@ -335,7 +337,7 @@ def _step(rule: StepRule, match: re.Match[str]) -> StepMatch:
     if batch is not None and kind in ("prefill", "decode"):
         numbers.setdefault(f"{kind}s", batch)
     if kind is None:
-        prefills, decodes = numbers.get("prefills"), numbers.get("decodes")
+        prefills, decodes = numbers.get("prefills"), numbers.get("decodes") or numbers.get("running")
         kind = "mixed" if prefills and decodes else "prefill" if prefills else "decode" if decodes else "step"
     if kind in ("prefill", "decode") and "tokens" in numbers:
         numbers.setdefault(f"{kind}_tokens", numbers["tokens"])

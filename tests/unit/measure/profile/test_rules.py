@@ -331,6 +331,28 @@ def test_attention_is_read_where_it_is_causal_or_of_one_token(rules):
         ("step[DECODE bs=8]", {"kind": "decode", "decodes": 8}),
         ("step[IDLE bs=0]", {"kind": "step"}),
         ("[Executor] _forward_step 12: 1 ctx reqs, 3 gen reqs", {"kind": "mixed", "prefills": 1, "decodes": 3}),
+        (
+            "[Executor] _forward_step 8: 2 ctx reqs, 4096 ctx tokens, 30 gen reqs",
+            {"kind": "mixed", "prefills": 2, "prefill_tokens": 4096, "decodes": 30},
+        ),
+        ("[Executor] _forward_step: 2 ctx reqs, 0 gen reqs", {"kind": "prefill", "prefills": 2, "decodes": 0}),
+        # two prompts of 8 and 4 new tokens behind 2 and 6 in the cache: 10 + 10 attended to, 8 x 10 + 4 x 10 pairs
+        (
+            "step[EXTEND bs=2 toks=12 c_sqsq=80 c_sqsk=120 c_sk=20]",
+            {"kind": "prefill", "prefills": 2, "prefill_tokens": 12, "prefill_kv": 20, "prefill_pairs": 120, "tokens": 12},
+        ),
+        (
+            "step[DECODE bs=2 g_sqsq=2 g_sqsk=30 g_sk=30]",
+            {"kind": "decode", "decodes": 2, "decode_tokens": 2, "decode_kv": 30},
+        ),
+        (
+            "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40 g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]",
+            {"kind": "mixed", "prefills": 1, "decodes": 1, "prefill_tokens": 5, "prefill_kv": 8, "decode_tokens": 1,
+             "decode_kv": 12, "tokens": 6},
+        ),
+        ("step[VERIFY bs=4]", {"kind": "decode", "decodes": 4}),
+        ("prefill[bs=2 tok=14721 ctx=[7803, 6918]]", {"kind": "prefill", "prefills": 2, "prefill_tokens": 14721}),
+        ("decode[bs=117/128 tok=117 d=117]", {"kind": "decode", "decodes": 117, "decode_tokens": 117}),
         ("[Executor] _forward_step 7: 19 gen reqs", {"kind": "decode", "decodes": 19}),
         ("capture_8192_PIECEWISE", {"kind": "capture", "tokens": 8192}),
         ("ProfilerStep#6", {"kind": "step"}),

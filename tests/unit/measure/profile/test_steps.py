@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofline.measure.profile.profile import profile
-from roofline.measure.profile.trace import Annotation, Trace
+from roofline.measure.profile.trace import Annotation, HostOperator, Trace
 
 NAME = "execute_context_0(0)_generation_4(4)"
 LAYER = (
@@ -52,3 +52,25 @@ def test_attention_without_lengths_has_no_bound() -> None:
     assert [note for note in result.notes if "how long the contexts are" in note] == [
         "the trace does not say how long the contexts are: attention has no bound, nor has a whole step"
     ]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "tokens", "kind", "batch", "new"),
+    [
+        # 30 sequences that generate run in the graph for 32; with 512 tokens they do not generate one each
+        ("execute_new_0_cached_30", 32, "decode", 30, 30),
+        ("execute_new_0_cached_30", 512, "", 30, 512),
+        ("execute_new_2_cached_30", 512, "mixed", 32, 512),
+    ],
+)
+def test_running_sequences_are_decodes_unless_there_are_more_tokens(
+    annotation: str, tokens: int, kind: str, batch: int, new: int
+) -> None:
+    """`execute_new_N_cached_M` of vLLM beside a lookup of so many tokens in the embedding."""
+    trace = Trace(Path("made"), "hand", device_names=["NVIDIA H100 80GB HBM3"])
+    trace.kernels.names = ["void at::native::vectorized_gather_kernel<16, long>(...)"]
+    trace.kernels.operators = [HostOperator("aten::embedding", ((151936, 1024), (tokens,)), ("c10::BFloat16", "long int"))]
+    trace.kernels.append(0, 0.0, 1e-5, operator=0, launch_s=0.0)
+    trace.annotations.append(Annotation(annotation, 0.0, 0.5))
+    (step,) = profile(trace).steps
+    assert (step.kind, step.batch, step.new_tokens) == (kind, batch, new)
