@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.formatting import percent
+from roofline.formatting import percent, plural
 from roofline.measure.profile.alignment import ATTENTION, Aligned, Planned, Unit, align, planned_operators, units_of
 from roofline.measure.profile.gaps import Gaps, find_gaps
 from roofline.measure.profile.operators import (
@@ -95,7 +95,8 @@ class Profile:
         steps: in the order of their start.
         operators: by kind, the longest first.
         details: by operator and shape, the longest first.
-        gaps: idle times of the device, over all steps.
+        gaps: idle times of the device, over all steps; of several devices those of the one whose kernels take longest.
+        gaps_of_devices: of each device by its number.
         outside_s: the time of kernels that are in no step.
         alignment: with a model: its operators and the kernels that are none of them.
         inputs: files that were read.
@@ -108,6 +109,7 @@ class Profile:
     operators: list[OperatorTime]
     details: list[OperatorTime]
     gaps: Gaps
+    gaps_of_devices: dict[int, Gaps]
     outside_s: float
     identities: list[Identity | None]
     model: str = ""
@@ -191,6 +193,16 @@ class Profile:
                 "communication_s": gaps.communication_s,
                 "communication_exposed_s": gaps.communication_exposed_s,
                 "longest": [{"start_s": start, "duration_s": length, "cause": cause} for start, length, cause in gaps.longest],
+                "devices": [
+                    {
+                        "device": device,
+                        "span_s": own.span_s,
+                        "running_s": own.running_s,
+                        "idle_s": own.idle_s,
+                        "communication_exposed_s": own.communication_exposed_s,
+                    }
+                    for device, own in self.gaps_of_devices.items()
+                ],
             },
             "gains": [
                 {
@@ -321,6 +333,15 @@ class _Analysis:
             self.notes.append("the trace does not say how long the contexts are: attention has no bound, nor has a whole step")
         if (share := self._by_words()) > 0.001:
             self.notes.append(f"{percent(share, 1)} of the kernels' time is understood by the words of their names alone")
+        of_devices = self._gaps_of_devices()
+        gaps = max(of_devices.values(), key=lambda own: own.running_s, default=Gaps(0, 0, 0, 0, 0, 0, 0, 0))
+        if len(of_devices) > 1:
+            idle = sorted(own.idle_s / own.span_s for own in of_devices.values() if own.span_s)
+            shown = next(device for device, own in of_devices.items() if own is gaps)
+            self.notes.append(
+                f"times are of {plural(len(of_devices), 'device')} together, gaps of device {shown}; the devices are idle "
+                f"{percent(idle[0])} to {percent(idle[-1])} of their steps"
+            )
         alone = [entry.why_none for entry in details if entry.why_none]
         self.notes += list(dict.fromkeys(alone))[:3]
         return Profile(
@@ -329,7 +350,8 @@ class _Analysis:
             steps=self.steps,
             operators=_by_kind(details),
             details=details,
-            gaps=self._gaps(),
+            gaps=gaps,
+            gaps_of_devices=of_devices,
             outside_s=float(sum(seconds for seconds, of in zip(self.trace.kernels.duration_s, member, strict=True) if of < 0)),
             identities=self.identities,
             model=self.request.model.name if self.request is not None else "",
@@ -428,8 +450,8 @@ class _Analysis:
             totals.append((bound, estimate))
         return [totals[group] for group in groups]
 
-    def _gaps(self) -> Gaps:
-        """Gaps over all steps; over the whole trace where it has no steps."""
+    def _gaps_of_devices(self) -> dict[int, Gaps]:
+        """Gaps over all steps by device; over the whole trace where it has no steps."""
         import numpy as np
 
         collective = np.array(
@@ -439,13 +461,23 @@ class _Analysis:
             chosen = [np.arange(len(self.trace.kernels))] if not self.trace.serialized else []
         else:
             chosen = [step.kernels for step in self.steps]
-        parts = [find_gaps(self.trace, kernels_, collective) for kernels_ in chosen]
-        longest = sorted((gap for part in parts for gap in part.longest), key=lambda gap: -gap[1])[:20]
-        names = (
-            "span_s", "running_s", "launch_bound_s", "after_sync_s", "queued_s", "unknown_s", "communication_s",
-            "communication_exposed_s",
-        )  # fmt: skip
-        return Gaps(**{name: sum(getattr(part, name) for part in parts) for name in names}, longest=tuple(longest))
+        device = self.trace.kernels.column("device")
+        return {
+            number: _sum(find_gaps(self.trace, own[device[own] == number], collective) for own in chosen)
+            for number in np.unique(device).tolist()
+            if chosen
+        }
+
+
+def _sum(parts: Iterable[Gaps]) -> Gaps:
+    """Gaps of several steps together."""
+    parts = list(parts)
+    longest = sorted((gap for part in parts for gap in part.longest), key=lambda gap: -gap[1])[:20]
+    names = (
+        "span_s", "running_s", "launch_bound_s", "after_sync_s", "queued_s", "unknown_s", "communication_s",
+        "communication_exposed_s",
+    )  # fmt: skip
+    return Gaps(**{name: sum(getattr(part, name) for part in parts) for name in names}, longest=tuple(longest))
 
 
 def _by_kind(details: Sequence[OperatorTime]) -> list[OperatorTime]:
