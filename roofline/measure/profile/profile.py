@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
+from roofline.formatting import seconds as format_seconds
 from roofline.measure.profile.alignment import ATTENTION, Aligned, Planned, Unit, align, planned_operators, units_of
 from roofline.measure.profile.gaps import Gaps, find_gaps
 from roofline.measure.profile.operators import (
@@ -275,6 +276,7 @@ class _Analysis:
             self.rules.identify(kernels_.names[name], hosts[operator])
             for name, operator in zip(kernels_.name, kernels_.operator, strict=True)
         ]
+        self._find_routers()
         self.records = [self.rules.record(operator) for operator in kernels_.operators]
         self.steps = find_steps(trace, self.rules, self.records)
         self.costing = Costing(self.hardware, self.estimator())
@@ -333,6 +335,7 @@ class _Analysis:
             self.notes.append("the trace does not say how long the contexts are: attention has no bound, nor has a whole step")
         if (share := self._by_words()) > 0.001:
             self.notes.append(f"{percent(share, 1)} of the kernels' time is understood by the words of their names alone")
+        self._note_collectives()
         of_devices = self._gaps_of_devices()
         gaps = max(of_devices.values(), key=lambda own: own.running_s, default=Gaps(0, 0, 0, 0, 0, 0, 0, 0))
         if len(of_devices) > 1:
@@ -360,6 +363,38 @@ class _Analysis:
             inputs=[*self.inputs, *(self.costing.estimator.fits.inputs.values() if self.costing.estimator is not None else ())],
             notes=list(dict.fromkeys(self.notes)),
         )
+
+    def _find_routers(self) -> None:
+        """Top-k and sorts of PyTorch choose experts where products of experts come next, and tokens where attention does."""
+        following: dict[int, str] = {}
+        for at in range(len(self.identities) - 1, -1, -1):
+            identity, device = self.identities[at], self.trace.kernels.device[at]
+            if identity is None:
+                continue
+            if identity.kind in ("grouped_gemm", "permute", *ATTENTION):
+                following[device] = identity.kind
+            elif (
+                identity.kind == "sampling"
+                and getattr(identity.rule, "generic", False)
+                and following.get(device) in ("grouped_gemm", "permute")
+            ):
+                self.identities[at] = replace(identity, kind="router")
+
+    def _note_collectives(self) -> None:
+        """Say how much time is of a kernel that does any collective, where the trace does not say which."""
+        seconds = sum(
+            duration
+            for identity, operator, duration in zip(
+                self.identities, self.trace.kernels.operator, self.trace.kernels.duration_s, strict=True
+            )
+            if identity is not None and identity.kind == "all_reduce" and getattr(identity.rule, "generic", False)
+            if operator < 0
+        )
+        if seconds:
+            self.notes.append(
+                f"{format_seconds(seconds)} in kernels that do any collective are counted as all-reduce: the trace does not "
+                "say which"
+            )
 
     def _by_words(self) -> float:
         """The share of the kernels' time that only rules for words in names know."""

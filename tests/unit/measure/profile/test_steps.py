@@ -74,3 +74,29 @@ def test_running_sequences_are_decodes_unless_there_are_more_tokens(
     trace.annotations.append(Annotation(annotation, 0.0, 0.5))
     (step,) = profile(trace).steps
     assert (step.kind, step.batch, step.new_tokens) == (kind, batch, new)
+
+
+def test_what_topk_chooses_depends_on_what_comes_next() -> None:
+    """Before products of experts it chooses experts; after the LM head, before the attention of the next step, tokens."""
+    trace = Trace(Path("made"), "hand")
+    trace.kernels.names = [
+        "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(...)",
+        "fused_moe_kernel",
+        "_fwd_kernel",
+    ]
+    for number, name in enumerate((2, 0, 1, 0, 2, 0, 1, 0)):
+        trace.kernels.append(name, float(number), 0.5)
+    kinds = [identity.kind for identity in profile(trace).identities if identity is not None]
+    assert kinds == ["attention", "router", "grouped_gemm", "sampling"] * 2
+
+
+def test_a_kernel_for_every_collective_is_named_as_a_guess() -> None:
+    """RCCL's kernel without its operator: 2 s are called an all-reduce, and a note says so."""
+    trace = Trace(Path("made"), "hand")
+    trace.kernels.names = ["ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"]
+    trace.kernels.operators = [HostOperator("nccl:_allgather_base")]
+    trace.kernels.append(0, 0.0, 2.0)
+    trace.kernels.append(0, 3.0, 1.0, operator=0)
+    result = profile(trace)
+    assert [identity.kind for identity in result.identities if identity is not None] == ["all_reduce", "all_gather"]
+    assert any(note.startswith("2 s in kernels that do any collective") for note in result.notes)
