@@ -340,9 +340,9 @@ class _Analysis:
         gaps = max(of_devices.values(), key=lambda own: own.running_s, default=Gaps(0, 0, 0, 0, 0, 0, 0, 0))
         if len(of_devices) > 1:
             idle = sorted(own.idle_s / own.span_s for own in of_devices.values() if own.span_s)
-            shown = next(device for device, own in of_devices.items() if own is gaps)
+            busiest = next(device for device, own in of_devices.items() if own is gaps)
             self.notes.append(
-                f"times are of {plural(len(of_devices), 'device')} together, gaps of device {shown}; the devices are idle "
+                f"times are of {plural(len(of_devices), 'device')} together, gaps of device {busiest}; the devices are idle "
                 f"{percent(idle[0])} to {percent(idle[-1])} of their steps"
             )
         alone = [entry.why_none for entry in details if entry.why_none]
