@@ -342,6 +342,7 @@ def _step(rule: StepRule, match: re.Match[str]) -> StepMatch:
     if kind in ("prefill", "decode") and "tokens" in numbers:
         numbers.setdefault(f"{kind}_tokens", numbers["tokens"])
     parts = [numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in numbers]
-    if parts:
+    missing = any(numbers.get(f"{part}s") and f"{part}_tokens" not in numbers for part in ("prefill", "decode"))
+    if parts and not missing:
         numbers.setdefault("tokens", sum(parts))
     return StepMatch(kind, **numbers)

@@ -50,7 +50,8 @@ class Step:
     def new_tokens(self) -> int | None:
         """Tokens that are computed, of all sequences; None if not known."""
         known = [self.numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in self.numbers]
-        if known:
+        missing = any(self.numbers.get(f"{part}s") and f"{part}_tokens" not in self.numbers for part in ("prefill", "decode"))
+        if known and not missing:
             return int(sum(known))
         return int(self.numbers["tokens"]) if "tokens" in self.numbers else None
 

@@ -333,7 +333,7 @@ def test_attention_is_read_where_it_is_causal_or_of_one_token(rules):
         ("[Executor] _forward_step 12: 1 ctx reqs, 3 gen reqs", {"kind": "mixed", "prefills": 1, "decodes": 3}),
         (
             "[Executor] _forward_step 8: 2 ctx reqs, 4096 ctx tokens, 30 gen reqs",
-            {"kind": "mixed", "prefills": 2, "prefill_tokens": 4096, "decodes": 30},
+            {"kind": "mixed", "prefills": 2, "prefill_tokens": 4096, "decodes": 30, "tokens": None},
         ),
         ("[Executor] _forward_step: 2 ctx reqs, 0 gen reqs", {"kind": "prefill", "prefills": 2, "decodes": 0}),
         # two prompts of 8 and 4 new tokens behind 2 and 6 in the cache: 10 + 10 attended to, 8 x 10 + 4 x 10 pairs
