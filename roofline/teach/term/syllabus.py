@@ -30,7 +30,8 @@ UNITS = (
     Unit(3, "03_the_roofline", "The roofline", ("roofline", "memory-hierarchy"), ("williams", "flashattention", "rmsnorm")),
     Unit(4, "04_batching", "Batching", ("batching",), ("pope", "scaling-book", "hydragen")),
     Unit(5, "05_measured_against_predicted", "Measured against predicted", ("measured",), ("accuracy", "matmul", "hoefler")),
-    Unit(6, "06_experts_and_parallelism", "Mixtures of experts, parallelism", ("moe",), ("mixtral", "megatron", "gpipe", "gshard")),
+    Unit(6, "06_experts_and_parallelism", "Mixtures of experts, parallelism", ("moe",),
+         ("mixtral", "megatron", "gpipe", "gshard")),
     Unit(7, "07_from_steps_to_service", "From steps to service", ("serving",), ("orca", "sarathi", "simulation")),
     Unit(8, "08_when_memory_runs_out", "When memory runs out", ("preemption",), ("pagedattention", "preemption")),
     Unit(9, "09_quantization", "Quantization", ("quantization",), ("llm-int8", "gptq", "awq", "mx")),
@@ -72,7 +73,8 @@ WEEKS = (
     Week(8, 8, "Make a server preempt; recompute or swap? `roofline preempt`."),
     Week(9, 9, "The same model in four formats on two cards: what changes at which batch?", "project: bounds, two pages"),
     Week(10, 10, "When does a draft model pay off, and when do prefixes? `roofline simulate` with both."),
-    Week(11, 11, "Plan one service three ways, and defend the cheapest: `roofline plan`.", "project: a prediction, before measuring"),
+    Week(11, 11, "Plan one service three ways, and defend the cheapest: `roofline plan`.",
+         "project: a prediction, before measuring"),
     Week(12, 12, "Project talks, 8 minutes each and 4 for questions.", "project: report"),
 )  # fmt: skip
 """Twelve weeks. The final follows in the weeks of exams."""
@@ -86,7 +88,11 @@ DAYS = (
 
 HOURS = (
     ("Hour 1: bytes", (1, 2), "Of lesson 1 the parts up to *What a token moves*, of lesson 2 all but the latent."),
-    ("Hour 2: time", (3, 4), "Of lesson 3 the roofline and *Attention*, of lesson 4 *Throughput against latency* and what fits."),
+    (
+        "Hour 2: time",
+        (3, 4),
+        "Of lesson 3 the roofline and *Attention*, of lesson 4 throughput, latency and what fits.",
+    ),
     ("Hour 3: users", (7, 11), "Of lesson 7 *What users see* and *Too much load*, of lesson 11 the plan."),
 )
 """Three hours: the lessons of each, and which parts of them."""
@@ -151,7 +157,9 @@ OUTCOMES = (
     Outcome("say what prompts beside answers do to latency", 7, (
         "serving-chunked-prompt", "serving-longer-steps", "serving-prompts-share",
     )),
-    Outcome("size a service from its objectives, and give its cost", 7, ("serving-cost", "serving-replicas", "serving-goodput")),
+    Outcome("size a service from its objectives, and give its cost", 7, (
+        "serving-cost", "serving-replicas", "serving-goodput",
+    )),
     Outcome("decide between recomputing and swapping a preempted sequence", 8, (
         "preemption-swap-time", "preemption-recompute-time", "preemption-break-even-link", "preemption-crossover",
         "preemption-copy-calls",
