@@ -15,7 +15,7 @@ def draw(rng: Rng) -> Problem:
     """The turns of a chat, and the tokens of its messages."""
     turns, message, reply = rng.integer(5, 24), rng.integer(50, 400, 10), rng.integer(100, 800, 20)
     total = sum(prompts(turns, message, reply))
-    # with the cache a turn computes its own message, and the last reply, whose keys and values were cached as it was made
+    # with the cache a turn computes its message alone: the last reply was cached as it was made
     fresh = turns * message
     right = total / fresh
     mistakes = (

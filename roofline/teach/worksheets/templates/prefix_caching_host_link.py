@@ -32,8 +32,9 @@ def draw(rng: Rng) -> Problem:
         title="Load or compute",
         text=(
             f"A prefix of {facts.title(name)} ({facts.shape(name, 'layers', 'queries', 'kv', 'head')}, cache in bf16) was "
-            f"evicted from the device, but a copy is in the memory of the host. Computing it again takes {number(weights)} "
-            f"weights for each token; attention is left out. A prompt reaches {percent(share, 0)} of the peak of an "
+            "evicted from the device, but a copy is in the memory of the host. Computing it again multiplies "
+            f"{number(weights)} "
+            f"weights with each token; attention is left out. A prompt reaches {percent(share, 0)} of the peak of an "
             f"{facts.card(card)}, {formatting.quantity(peak, 'FLOP/s')} dense in bf16. From which rate of the link on is "
             "loading the copy faster?"
         ),

@@ -77,7 +77,7 @@ def test_lru() -> None:
 def test_host_link() -> None:
     """Loading takes k / R, computing 2 N / (u P)."""
     for problem in problems("prefix-caching-host-link"):
-        weights, share = numbers(r"again takes ([\d,]+) weights.*reaches (\d+) % of", problem.text)
+        weights, share = numbers(r"again multiplies ([\d,]+) weights.*reaches (\d+) % of", problem.text)
         peak = amount(r", AMOUNT dense", problem.text)
         by_hand = token(problem.text) * share / 100 * peak / (2 * weights)
         assert problem.answer.value == pytest.approx(by_hand, rel=2e-3)
