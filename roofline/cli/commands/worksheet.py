@@ -36,7 +36,8 @@ def worksheet(
         str | None,
         typer.Argument(
             metavar="TOPIC",
-            help="Topic: transformer, kv-cache, roofline, batching, measured, moe, preemption or serving.",
+            help="Topic: transformer, kv-cache, roofline, batching, measured, moe, preemption, serving, "
+            "quantization, speculation or prefix-caching.",
             show_default=False,
         ),
     ] = None,

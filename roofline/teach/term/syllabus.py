@@ -116,7 +116,8 @@ class Outcome:
 OUTCOMES = (
     Outcome("count the parameters, FLOP and bytes of a model from its config", 1, (
         "transformer-attention-weights", "transformer-mlp-weights", "transformer-total-parameters",
-        "transformer-flops-per-token", "transformer-prefill-attention",
+        "transformer-flops-per-token", "transformer-prefill-attention", "transformer-rule-of-two", "transformer-token-bytes",
+        "transformer-equal-context",
     )),
     Outcome("compute the KV cache of any attention, in the right units, and say what fits", 2, (
         "kv-cache-per-token", "kv-cache-batch", "kv-cache-tokens-that-fit", "kv-cache-window", "kv-cache-latent",
@@ -127,6 +128,7 @@ OUTCOMES = (
     )),
     Outcome("place an operator on the roofline, and say what bounds it", 3, (
         "roofline-ridge-point", "roofline-gemm-intensity", "roofline-decode-attention", "roofline-which-side",
+        "roofline-norm",
     )),
     Outcome("give a lower bound for the time of a layer or a step", 3, (
         "roofline-layer-time", "roofline-share-of-peak", "batching-decode-floor",
@@ -139,6 +141,7 @@ OUTCOMES = (
     )),
     Outcome("choose a batch size from throughput, latency and memory", 4, (
         "batching-critical-batch", "batching-decode-rate", "batching-longer-step", "batching-sequences-that-fit",
+        "batching-promise", "batching-throughput-limit",
     )),
     Outcome("compare a measurement with a bound, and name what is missing", 5, (
         "measured-mfu", "measured-mbu", "measured-over-the-bound", "measured-below-the-bound", "measured-cache-in-l2",
@@ -166,6 +169,21 @@ OUTCOMES = (
     )),
     Outcome("say when a server runs out of memory, and how much of it blocks waste", 8, (
         "preemption-blocks", "preemption-fragmentation", "preemption-first-eviction", "preemption-host-memory",
+    )),
+    Outcome("count the bits of a quantized weight, and say what fewer of them change in memory, decode and prefill", 9, (
+        "quantization-effective-bits", "quantization-weight-bytes", "quantization-fits", "quantization-decode-floor",
+        "quantization-prefill", "quantization-critical-batch", "quantization-kv-cache", "quantization-cache-dominates",
+        "quantization-find-the-mistakes",
+    )),
+    Outcome("say when a draft pays off, and how long it should be", 10, (
+        "speculation-tokens-per-round", "speculation-accepted-share", "speculation-round-time", "speculation-speed-up",
+        "speculation-break-even", "speculation-best-k", "speculation-large-batch", "speculation-draft-memory",
+        "speculation-find-the-mistakes",
+    )),
+    Outcome("say which tokens requests share, what that saves and what it takes", 10, (
+        "prefix-caching-blocks", "prefix-caching-cached-share", "prefix-caching-ttft-saved", "prefix-caching-shared-memory",
+        "prefix-caching-prefixes-that-fit", "prefix-caching-lru", "prefix-caching-chat", "prefix-caching-host-link",
+        "prefix-caching-who-shares",
     )),
     Outcome("size prefill and decode pools, and the transfer between them", 11, (
         "disaggregation-transfer-time", "disaggregation-layer-by-layer", "disaggregation-break-even-link",

@@ -72,9 +72,8 @@ MEANING: dict[str, str] = {
 EXAMPLES: dict[str, str] = {
     "bytes": "320 KiB, 1.5 GB or 2e9", "flop": "12 GFLOP or 1.2e10", "flop/s": "90 TFLOP/s", "bytes/s": "900 GB/s",
     "flop/byte": "42 or 42 FLOP/byte", "s": "12 ms or 0.012", "tokens": "4096 or 4k", "tokens/s": "850 or 850 tokens/s",
-    "requests/s": "2.5", "sequences": "48", "parameters": "6.7e9 or 6.7 B", "devices": "4", "usd": "0.35", "share": "12 "
-    "% or 0.12",
-    "ratio": "3.5",
+    "requests/s": "2.5 or 2.5 requests/s", "sequences": "48 or 48 sequences", "parameters": "6.7e9 or 6.7 B",
+    "devices": "4 or 4 devices", "usd": "0.35 or $0.35", "share": "12 % or 0.12", "ratio": "3.5 or 3.5 times",
 }  # fmt: skip
 
 _DIGITS = "0123456789"

@@ -21,6 +21,9 @@ _TITLES = {
     "moe": "Mixtures of experts, many devices",
     "preemption": "Preemption",
     "serving": "Serving",
+    "quantization": "Quantization",
+    "speculation": "Speculative decoding",
+    "prefix-caching": "Prefix caching",
 }
 _MAX_SEED = 10**9
 _MAX_SHEETS = 2000
