@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of how problems are drawn. Raise it if a change gives other problems for the same seed."""
 
-Topic = Literal["transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving"]
+Topic = Literal[
+    "transformer", "kv-cache", "roofline", "batching", "measured", "memory-hierarchy", "moe", "preemption", "serving",
+    "disaggregation", "energy",
+]  # fmt: skip
 TOPICS: tuple[str, ...] = get_args(Topic)
 AnswerKind = Literal[
     "bytes", "flop", "flop/s", "bytes/s", "flop/byte", "s", "tokens", "tokens/s", "requests/s", "sequences", "parameters",
-    "devices", "usd", "share", "ratio", "choice",
+    "devices", "usd", "joules", "share", "ratio", "choice",
 ]  # fmt: skip
 """The quantity of an answer. A `share` is a fraction, printed in percent; a `ratio` a plain number; the value of a `choice` is
 the index of the right one."""

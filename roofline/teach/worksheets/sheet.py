@@ -18,9 +18,12 @@ _TITLES = {
     "roofline": "The roofline",
     "batching": "Batching",
     "measured": "Measured, against the model",
+    "memory-hierarchy": "The memory hierarchy",
     "moe": "Mixtures of experts, many devices",
     "preemption": "Preemption",
     "serving": "Serving",
+    "disaggregation": "Prefill and decode in pools of their own",
+    "energy": "Energy",
 }
 _MAX_SEED = 10**9
 _MAX_SHEETS = 2000
