@@ -93,7 +93,7 @@ def _entry(entry: Numbered, *, answers: bool) -> _Entry:
         number=entry.number,
         title=problem.title,
         minutes=entry.minutes,
-        text=Markup(_text_html(problem.text)),  # noqa: S704 - escaped below, piece by piece
+        text=Markup(text_html(problem.text)),  # noqa: S704 - escaped below, piece by piece
         choices=problem.answer.choices,
         example=EXAMPLES.get(problem.answer.kind, ""),
         near=problem.tolerance,
@@ -104,14 +104,14 @@ def _entry(entry: Numbered, *, answers: bool) -> _Entry:
     )
 
 
-def _text_html(text: str) -> str:
-    """A text as HTML; a symbol in brackets stays on one line."""
+def text_html(text: str) -> str:
+    """Return a text as HTML; a symbol in brackets stays on one line."""
     return _BRACKETED.sub(r'<span class="whole">\g<0></span>', html_of(clean(text, keep_lines=True)))
 
 
 def _step(step: str | Worked) -> str:
     if isinstance(step, str):
-        return _text_html(step)
+        return text_html(step)
     from roofline.formulas.mathml import spaced
 
     formula = step.make()
@@ -119,4 +119,4 @@ def _step(step: str | Worked) -> str:
     unit = "" if formula.unit == "1" else f" {escape(formula.unit)}"
     lines = (formula.mathml, f"= {formula.substituted_mathml}", f"= {escape(value)}{unit}")
     rows = "".join(f"<div>{line}</div>" for line in lines)
-    return f'{_text_html(step.lead)}<div class="worked" tabindex="0" role="group" aria-label="Formula">{rows}</div>\n'
+    return f'{text_html(step.lead)}<div class="worked" tabindex="0" role="group" aria-label="Formula">{rows}</div>\n'

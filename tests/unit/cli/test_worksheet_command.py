@@ -81,6 +81,19 @@ def test_class_set(run: Run, tmp_path: Path) -> None:
     assert (folder / "batching-8.ipynb").exists()
 
 
+def test_question_banks(run: Run, tmp_path: Path) -> None:
+    """A suffix or a flag makes a bank of one sheet or of several; a package needs a file."""
+    one, several, package = tmp_path / "one.xml", tmp_path / "several.xml", tmp_path / "bank.zip"
+    assert run("worksheet", "moe", "--seed", "3", "-o", one).code == 0
+    assert run("worksheet", "moe", "--seed", "3", "--format", "moodle").out == one.read_text(encoding="utf-8")
+    assert run("worksheet", "moe", "--seeds", "3..5", "-o", several).code == 0
+    count = sum(template.topic == "moe" for template in TEMPLATES.values())
+    assert several.read_text(encoding="utf-8").count("<idnumber>") == 3 * count
+    assert run("worksheet", "moe", "--seeds", "3..5", "--format", "qti", "-o", package).code == 0
+    assert package.read_bytes()[:2] == b"PK"
+    assert "-o FILE.zip" in run("worksheet", "moe", "--format", "qti").refused()
+
+
 def test_list(run: Run) -> None:
     """Every template under its topic."""
     found = json.loads(run("worksheet", "--list", "--json").out)["templates"]
