@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from roofline.teach.worksheets import Sheet
 
 _FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb", "moodle": ".xml", "qti": ".zip"}
+_ALL = "all"
+"""Instead of a topic: all of them."""
 _BANKS = ("moodle", "qti")
 """Formats for learning-management systems, which hold several sheets in a file."""
 
@@ -38,7 +40,7 @@ def worksheet(
         str | None,
         typer.Argument(
             metavar="TOPIC",
-            help="Topic, such as kv-cache; --list has them all.",
+            help="Topic, such as kv-cache (--list has them), or all.",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +72,8 @@ def worksheet(
 ) -> int:
     """Write a problem sheet with computed solutions.
 
-    An .html sheet checks the reader's answers and explains errors. The same seed and version always give the same sheet.
+    An .html sheet checks the reader's answers and explains errors. The same seed and version always give the same sheet. Topic
+    all writes a page to practice every topic, a problem at a time.
 
     Example: roofline worksheet kv-cache --seed 7 -o kv-cache.html
     """
@@ -78,13 +81,16 @@ def worksheet(
     from roofline.teach.worksheets.sheet import parse_seeds
 
     if listed:
-        _list(topic, out)
+        _list(None if topic == _ALL else topic, out)
         return 0
     if topic is None:
-        raise InputError(f"a worksheet needs a topic: {', '.join(TOPICS)}")
-    by_topic(topic)
+        raise InputError(f"a worksheet needs a topic: {', '.join(TOPICS)}, or {_ALL}")
+    if topic != _ALL:
+        by_topic(topic)
     if seeds is not None and (seed is not None or out.json):
         raise InputError(f"--seeds writes a folder of sheets: leave out {'--json' if out.json else '--seed'}")
+    if topic == _ALL:
+        return _every_topic(_seed(seed), seeds, form, out)
     if seeds is not None and form not in _BANKS and not out.has_suffix(*(_FORMATS[bank] for bank in _BANKS)):
         _class_set(topic, seeds, form, out, answers=answers)
         return 0
@@ -100,6 +106,26 @@ def worksheet(
         formats.setdefault(out.file.suffix.lower(), formats[_FORMATS[name]])
     document = {**envelope({}), **_data(made, answers=answers)}
     out.emit(Result(document, None, lambda: write_stdout(str(formats[_FORMATS[name]]())), formats))
+    return 0
+
+
+def _every_topic(seed: int, seeds: str | None, form: str | None, out: Output) -> int:
+    """The practice page, or a question bank of every topic."""
+    from roofline.teach.worksheets import TOPICS, sheet
+    from roofline.teach.worksheets.practice import practice
+    from roofline.teach.worksheets.sheet import parse_seeds
+
+    name = _format(form, out.file)
+    if out.file is None or out.json or name not in ("html", *_BANKS) or (name == "html" and seeds is not None):
+        raise InputError("all topics are a practice page (-o FILE.html) or a question bank (-o FILE.xml, -o FILE.zip)")
+    if name == "html":
+        content: str | bytes = practice(seed)
+    else:
+        numbers = [seed] if seeds is None else parse_seeds(seeds)
+        content = _written([sheet(topic, one) for topic in TOPICS for one in numbers], name, answers=True)
+    files.check_target(out.file)
+    files.write_whole(out.file, content.encode() if isinstance(content, str) else content)
+    out.note(f"wrote {out.file}")
     return 0
 
 

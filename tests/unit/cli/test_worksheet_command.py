@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,21 @@ def test_question_banks(run: Run, tmp_path: Path) -> None:
     assert run("worksheet", "moe", "--seeds", "3..5", "--format", "qti", "-o", package).code == 0
     assert package.read_bytes()[:2] == b"PK"
     assert "-o FILE.zip" in run("worksheet", "moe", "--format", "qti").refused()
+
+
+def test_every_topic(run: Run, tmp_path: Path) -> None:
+    """All topics are a practice page or a bank, and nothing else."""
+    place, bank = tmp_path / "practice.html", tmp_path / "bank.xml"
+    assert run("worksheet", "all", "-o", place).code == 0
+    text = place.read_text(encoding="utf-8")
+    assert all(f'value="{topic}"' in text for topic in TOPICS)
+    assert f"{12 * len(TEMPLATES):,} problems" in text
+    assert "default-src 'none'" in unescape(text)
+    assert run("worksheet", "all", "--seed", "3", "-o", bank).code == 0
+    assert bank.read_text(encoding="utf-8").count("<idnumber>") == len(TEMPLATES)
+    assert run("worksheet", "all", "--list").out == run("worksheet", "--list").out
+    for arguments in ((), ("-o", "a.md"), ("--seeds", "1..3", "-o", "a.html"), ("--format", "html")):
+        assert "a practice page (-o FILE.html) or a question bank" in run("worksheet", "all", *arguments).refused()
 
 
 def test_list(run: Run) -> None:
