@@ -41,7 +41,7 @@ class KnownQuantity:
 class AnswerKey:
     """What is needed to judge an answer: the right one in base units, its tolerance, and the usual mistakes.
 
-    `quantities` are what it is computed from: an answer that is off by the value of one is told which.
+    `quantities` are what it is computed from: feedback on an answer that is off by the value of one names it.
     """
 
     kind: str

@@ -19,7 +19,7 @@ FORMAT = 1
 
 Topic = Literal[
     "transformer", "kv-cache", "roofline", "batching", "measured", "memory-hierarchy", "moe", "preemption", "serving",
-    "disaggregation", "energy",
+    "quantization", "speculation", "prefix-caching", "disaggregation", "energy",
 ]  # fmt: skip
 TOPICS: tuple[str, ...] = get_args(Topic)
 AnswerKind = Literal[

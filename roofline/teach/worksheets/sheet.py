@@ -22,6 +22,9 @@ TITLES = {
     "moe": "Mixtures of experts, many devices",
     "preemption": "Preemption",
     "serving": "Serving",
+    "quantization": "Quantization",
+    "speculation": "Speculative decoding",
+    "prefix-caching": "Prefix caching",
     "disaggregation": "Prefill and decode in pools of their own",
     "energy": "Energy",
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from roofline.teach.worksheets import TEMPLATES, make
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, KnownQuantity, judge
 
 KEY = AnswerKey(
@@ -130,3 +131,12 @@ def test_units_of_time() -> None:
     """Per hour where it was per second."""
     key = replace(KEY, kind="tokens/s", value=50.0, mistakes=())
     assert "hours" in judge(key, "180000").text
+
+
+def test_quantities_of_a_problem_are_named() -> None:
+    """One layer too often: 131072 x 32 of Llama 3.1 8B, whose layers and query heads are 32 both."""
+    problem = make(TEMPLATES["kv-cache-per-token"], 1)
+    assert problem.answer.value == 131072
+    said = judge(problem.key, str(131072 * 32)).text
+    assert "the number of layers (32), or the number of query heads (32)" in said
+    assert "the head width (128)" in judge(problem.key, "1 KiB").text
