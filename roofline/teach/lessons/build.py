@@ -170,7 +170,9 @@ def index(lessons: Sequence[ExecutedLesson]) -> str:
         "Derivations in which every number is computed, questions before answers, exercises that check themselves, pages to "
         "play with."
     )
-    body = f'<ol class="course">\n{entries}</ol>\n'
+    # `lessons/build.py` writes the practice page
+    link = '<p><a href="practice.html">Practice</a>: problems of every topic, a few minutes each, that check themselves.</p>\n'
+    body = f'<ol class="course">\n{entries}</ol>\n{link}'
     own = page_scripts((*_BAR, "course"))
     return _render(
         title=_COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,

@@ -54,18 +54,8 @@ class Entry:
 def page(sheet: Sheet, *, answers: bool = False) -> str:
     """Return the page of a sheet as HTML that needs no other file; with `answers`, every problem has a solution to open."""
     style = style_sheets(_STYLES)
-    program, keys = translated(_program, lambda into: [into.encode(entry.problem.key) for entry in sheet.problems])
+    program, keys = translated(judging, lambda into: [into.encode(entry.problem.key) for entry in sheet.problems])
     script = inlined(f'"use strict";\n{program}\n') + page_scripts(_SCRIPTS)
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {csp_hash(script)}",
-            f"style-src {csp_hash(style)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
     return (
         environment()
         .get_template("worksheet.html.j2")
@@ -75,7 +65,7 @@ def page(sheet: Sheet, *, answers: bool = False) -> str:
             entries=entries(sheet, answers=answers),
             style=style,
             script=script,
-            policy=policy,
+            policy=policy(script, style),
             keys=as_json(keys),
         )
     )
@@ -86,7 +76,16 @@ def entries(sheet: Sheet, *, answers: bool = False) -> list[Entry]:
     return [_entry(entry, answers=answers) for entry in sheet.problems]
 
 
-def _program() -> Program:
+def policy(script: str, style: str) -> str:
+    """Return the content security policy of a page: this script and this style, and nothing that is loaded."""
+    return (
+        f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def judging() -> Program:
+    """Return a program that judges answers, for pages."""
     made = new_program()
     made.export("judge", judge)
     # NB: what data is made of becomes part of the program when it is first met: here, so that all pages have the same one
@@ -103,25 +102,30 @@ def _entry(entry: Numbered, *, answers: bool) -> Entry:
         number=entry.number,
         title=problem.title,
         minutes=entry.minutes,
-        text=Markup(_text_html(problem.text)),  # noqa: S704 - escaped below, piece by piece
+        text=Markup(text_html(problem.text)),  # noqa: S704 - escaped below, piece by piece
         choices=problem.answer.choices,
         example=EXAMPLES.get(problem.answer.kind, ""),
         near=problem.tolerance,
-        hints=_hints(problem),
-        solution=Markup("".join(map(_step, problem.solution))) if answers else None,  # noqa: S704 - likewise
+        hints=hints_html(problem),
+        solution=Markup(solution_html(problem)) if answers else None,  # noqa: S704 - likewise
         right=problem.right_answer,
         wrong=problem.wrong_answers,
         source=problem.source,
     )
 
 
-def _hints(problem: Problem) -> list[tuple[str, Markup]]:
-    """Hints with their titles: formulas in symbols, then with numbers, never with their values."""
+def solution_html(problem: Problem) -> str:
+    """Return the worked solution as HTML."""
+    return "".join(map(_step, problem.solution))
+
+
+def hints_html(problem: Problem) -> list[tuple[str, Markup]]:
+    """Return hints with their titles: formulas in symbols, then with numbers, never with their values."""
     from markupsafe import Markup
 
     made = []
     for place, hint in enumerate(problem.hints, len(_HINTS) - len(problem.hints)):
-        inside = "".join(_text_html(step) if isinstance(step, str) else _formula_hint(step, place == 0) for step in hint)
+        inside = "".join(text_html(step) if isinstance(step, str) else _formula_hint(step, place == 0) for step in hint)
         made.append((_HINTS[place], Markup(inside)))  # noqa: S704 - escaped, piece by piece
     return made
 
@@ -131,14 +135,14 @@ def _formula_hint(step: Worked, symbols: bool) -> str:
     return _lines(step.lead, (formula.mathml if symbols else formula.substituted_mathml,))
 
 
-def _text_html(text: str) -> str:
-    """A text as HTML; a symbol in brackets stays on one line."""
+def text_html(text: str) -> str:
+    """Return a text as HTML; a symbol in brackets stays on one line."""
     return _BRACKETED.sub(r'<span class="whole">\g<0></span>', html_of(clean(text, keep_lines=True)))
 
 
 def _step(step: str | Worked) -> str:
     if isinstance(step, str):
-        return _text_html(step)
+        return text_html(step)
     from roofline.formulas.mathml import spaced
 
     formula = step.make()
@@ -150,4 +154,4 @@ def _step(step: str | Worked) -> str:
 def _lines(lead: str, lines: Iterable[str]) -> str:
     """A lead and the lines of its formula."""
     rows = "".join(f"<div>{line}</div>" for line in lines)
-    return f'{_text_html(lead)}<div class="worked" tabindex="0" role="group" aria-label="Formula">{rows}</div>\n'
+    return f'{text_html(lead)}<div class="worked" tabindex="0" role="group" aria-label="Formula">{rows}</div>\n'

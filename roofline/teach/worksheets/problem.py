@@ -18,13 +18,13 @@ FORMAT = 1
 """Version of how problems are drawn. Raise it if a change gives other problems for the same seed."""
 
 Topic = Literal[
-    "transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving", "quantization",
-    "speculation", "prefix-caching",
+    "transformer", "kv-cache", "roofline", "batching", "measured", "memory-hierarchy", "moe", "preemption", "serving",
+    "quantization", "speculation", "prefix-caching", "disaggregation", "energy",
 ]  # fmt: skip
 TOPICS: tuple[str, ...] = get_args(Topic)
 AnswerKind = Literal[
     "bytes", "flop", "flop/s", "bytes/s", "flop/byte", "s", "tokens", "tokens/s", "requests/s", "sequences", "parameters",
-    "devices", "usd", "share", "ratio", "choice",
+    "devices", "usd", "joules", "share", "ratio", "choice",
 ]  # fmt: skip
 """The quantity of an answer. A `share` is a fraction, printed in percent; a `ratio` a plain number; the value of a `choice` is
 the index of the right one."""
@@ -216,6 +216,11 @@ class Numbered:
     problem: Problem
 
 
+_EASY_MINUTES, _MEDIUM_MINUTES = 3, 4
+LEVELS = {"easy": "up to 3 minutes", "medium": "4 minutes", "hard": "5 minutes or more"}
+"""Difficulties by the minutes that a problem is expected to take, which grow with the steps of its solution."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     """A problem without its numbers; `draw` chooses them, and returns None if they make no good problem.
@@ -233,6 +238,12 @@ class Template:
         if self.topic not in TOPICS or not self.id.startswith(f"{self.topic}-"):
             msg = f"worksheet template {self.id!r}: the id begins with the topic, one of {', '.join(TOPICS)}"
             raise TypeError(msg)
+
+    @property
+    def level(self) -> str:
+        """The difficulty: one of `LEVELS`."""
+        easy, medium, hard = LEVELS
+        return easy if self.minutes <= _EASY_MINUTES else medium if self.minutes <= _MEDIUM_MINUTES else hard
 
 
 def make(template: Template, seed: int) -> Problem:
