@@ -48,7 +48,7 @@ def draw(model: str = "llama-3.1-8b", context: int = 4096) -> Drawing:
     _eager(canvas, 4, context)
     _fused(canvas, 388)
     scores = 4 * heads * context * context * 2
-    eager_words = f"{heads} heads x {context:,} x {context:,} scores, four times over the bus:\n"
+    eager_words = f"{heads} x {context:,} x {context:,} scores, four times over the bus:\n"
     eager_words += f"{formatting.quantity(scores, 'B', 3)}; in all {formatting.quantity(with_scores, 'B', 3)}"
     fused_words = f"Q, K, V and O once: {formatting.quantity(without, 'B', 3)} in all,\n"
     fused_words += f"{formatting.number(with_scores / without, 3)} times less"
