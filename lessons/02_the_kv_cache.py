@@ -390,6 +390,14 @@ predict(
 )
 
 # %%
+draw(
+    "mla-absorb",
+    {"decode: absorbed": {"form": "absorbed"}, "prefill: expanded": {"form": "expanded"}},
+    about="Form",
+    model=DEEPSEEK,
+)
+
+# %%
 published("F26", latent.value)
 
 # %%

@@ -30,6 +30,7 @@ from roofline.specs.workload import Segment
 from roofline.teach.lessons import (
     amount,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -220,6 +221,9 @@ predict(
 )
 
 # %%
+draw("scheduler-loop")
+
+# %%
 shown = {name: [] for name in both}
 for name, one in both.items():
     a_second = round(1 / one.series["interval_s"])
@@ -381,6 +385,9 @@ predict(
         "Little 1961, Operations Research 9(3)",
     ),
 )
+
+# %%
+draw("littles-law")
 
 # %%
 RATES = (1, 2, 4, 6, 7, 8, 9, 10, 12)

@@ -31,6 +31,7 @@ from roofline.serving.preemption.crossover import quadratic
 from roofline.teach.lessons import (
     amount,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -413,6 +414,14 @@ predict(
             "time included."
         ),
     ],
+)
+
+# %%
+draw(
+    "recompute-or-swap",
+    {"512": {"tokens": 512}, "8,192": {"tokens": 8192}, "32,768": {"tokens": 32768}},
+    about="Tokens in the cache",
+    hardware=A100,
 )
 
 # %%

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from roofline.registry import Registry
 from roofline.teach.lessons.draw.canvas import Drawing
 
-_NAMES = ("attention-heads", "cache-growth")
+_NAMES = (
+    "attention-heads", "cache-growth", "collectives", "expert-parallel", "kv-tiers", "littles-law", "mla-absorb",
+    "moe-routing", "parallel-layouts", "pipeline-parallel", "prefill-decode-pools", "prefix-tree",
+    "recompute-or-swap", "ring-all-reduce", "scheduler-loop", "speculation-tree", "tensor-parallel",
+)  # fmt: skip
 
 
 def _of_file(draw: Callable[..., Drawing]) -> str:
