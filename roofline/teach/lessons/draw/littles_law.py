@@ -6,7 +6,11 @@ import random
 
 import roofline
 from roofline import formatting
+from roofline.errors import InputError
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
+
+_FRAME = 46.0, 560.0, 34.0, 296.0
+"""Left, right, upper and lower edge of the plot."""
 
 
 def draw(
@@ -28,10 +32,15 @@ def draw(
         prompt: tokens of each prompt.
         output: tokens of a response on average; each has between a half and one and a half of it.
         seed: of arrivals and outputs.
+
+    Raises:
+        InputError: the model does not fit.
     """
     result = roofline.analyze(model, hardware, batch=4, input_len=prompt, output_len=output)
     times = result.request
-    ttft, tpot = (float(time.best or 0) for time in (times.ttft_s, times.tpot_s)) if times is not None else (0.0, 0.0)
+    ttft, tpot = (times.ttft_s.best, times.tpot_s.best) if times is not None else (None, None)
+    if ttft is None or tpot is None:
+        raise InputError(f"{model} does not fit on {hardware}")
     chance, time = random.Random(seed), 0.0  # noqa: S311 - an example
     spans = []
     for _ in range(requests):
@@ -41,7 +50,7 @@ def draw(
     departures = sorted(leaves for _, leaves in spans)
     area = sum(leaves - arrives for arrives, leaves in spans)
     mean_time, arrivals, in_flight = area / requests, requests / end, area / end
-    left, right, top, bottom = 46.0, 560.0, 34.0, 296.0
+    left, right, top, bottom = _FRAME
     canvas = Canvas(height=396)
     row = (bottom - top) / requests
 
@@ -62,13 +71,11 @@ def draw(
         stairs += [(x(leaves), y(number)), (x(leaves), y(number + 1))]
     canvas.line(*stairs, hue="green", wide=2.4)
     canvas.line((left, top - 6), (left, bottom), (right, bottom))
-    for second in range(int(end) + 1):
-        canvas.line((x(second), bottom), (x(second), bottom + 4))
-        canvas.label(str(second), x(second), bottom + 14, anchor="middle", size=11, hue="grey")
-    canvas.label("seconds", right + 14, bottom + 14, size=11, hue="grey")
-    for number in range(0, requests + 1, 4):
-        canvas.label(str(number), left - 8, y(number), anchor="end", size=11, hue="grey")
-    canvas.label("requests", left - 38, 14, size=11, hue="grey")
+    _axes(
+        canvas,
+        [(x(second), str(second)) for second in range(int(end) + 1)],
+        [(y(n), str(n)) for n in range(0, requests + 1, 4)],
+    )
     legend: tuple[tuple[str, Hue, float], ...] = (("arrived so far", "blue", 60.0), ("left so far", "green", 84.0))
     for words, hue, at in legend:
         canvas.line((586, at), (606, at), hue=hue, wide=2.4)
@@ -101,3 +108,15 @@ def draw(
         f"{mean_time:.3g} s each is {in_flight:.3g} requests in flight on average, over {end:.3g} s.",
         "Arrivals and lengths are drawn at random; the law holds for any.",
     )
+
+
+def _axes(canvas: Canvas, seconds: list[tuple[float, str]], requests: list[tuple[float, str]]) -> None:
+    """Marks of both axes, with their places."""
+    left, right, _, bottom = _FRAME
+    for place, words in seconds:
+        canvas.line((place, bottom), (place, bottom + 4))
+        canvas.label(words, place, bottom + 14, anchor="middle", size=11, hue="grey")
+    for place, words in requests:
+        canvas.label(words, left - 8, place, anchor="end", size=11, hue="grey")
+    canvas.label("seconds", right + 14, bottom + 14, size=11, hue="grey")
+    canvas.label("requests", left - 38, 14, size=11, hue="grey")

@@ -7,6 +7,10 @@ from typing import Literal
 
 import roofline
 from roofline import formatting
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import stages
+from roofline.predict.request import prepare
+from roofline.specs.workload import decode
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
 from roofline.teach.lessons.draw.expert_parallel import mixture
 
@@ -51,12 +55,14 @@ def draw(
     title, _, moe = mixture(model)
     parts = _LAYOUTS[layout]
     result = roofline.analyze(model, node, batch=batch, context=context, phase="decode", ignore_capacity=True, **parts.sizes)  # type: ignore[arg-type]
-    memory, step = result.memory, result.decode
-    here = batch // parts.sizes.get("dp", 1)
-    links = 0.0
-    for operator in step.operators if step is not None else ():
-        links += operator.cost.link_bytes
+    memory, here = result.memory, batch // parts.sizes.get("dp", 1)
     tp, pp, ep, dp = (parts.sizes.get(name, 1) for name in ("tp", "pp", "ep", "dp"))
+    request = prepare(model, node, ignore_capacity=True, **parts.sizes)
+    step = decode(batch, context)
+    graphs = [build(request.model, request.deployment, request.precision, step, stage) for stage in stages(request.model, pp)]
+    sent = [float(sum(operator.cost().link_bytes * repeat for operator, repeat in graph.values())) for graph in graphs]
+    links = max(sent)
+    graph = graphs[sent.index(links)]
     canvas = Canvas(height=352)
     left, pitch = 112.0, 81.0
     rows: tuple[tuple[str, str, Hue, float], ...] = (
@@ -105,7 +111,7 @@ def draw(
         strong=True,
     )
     canvas.label(
-        f"Sent by it in a decode step: {formatting.quantity(links, 'B', 3)}. {_collectives(step)}", 8, 306, hue="purple"
+        f"Sent by it in a decode step: {formatting.quantity(links, 'B', 3)}. {_collectives(graph)}", 8, 306, hue="purple"
     )
     canvas.label(f"{title} in bf16, {batch} sequences with {context:,} tokens each, on {node}", 8, 332, size=12, hue="grey")
     divided = f"attention: {parts.says[0]}; experts: {parts.says[1]}; KV cache: {parts.says[2]}"
@@ -123,8 +129,8 @@ def _fill(canvas: Canvas, x: float, y: float, wide: float, tall: float, hue: Hue
     canvas.area((x, y), (x + wide, y), (x + wide, y + tall), (x, y + tall), hue=hue, strong=True)
 
 
-def _collectives(step: object) -> str:
-    """What a layer sends, in words."""
+def _collectives(graph: Graph) -> str:
+    """What is sent, in words."""
     names = {
         "all_reduce": "all-reduce",
         "all_to_all": "all-to-all",
@@ -132,10 +138,12 @@ def _collectives(step: object) -> str:
         "reduce_scatter": "reduce-scatter",
     }
     counts: dict[str, int] = {}
-    for operator in getattr(step, "operators", ()):
-        if operator.path.startswith("layers/") and operator.kind in names:
+    for path, (operator, _) in graph.items():
+        if path.startswith("layers/") and operator.kind in names:
             counts[names[operator.kind]] = counts.get(names[operator.kind], 0) + 1
-    if not counts:
-        passes = any(operator.kind == "send_recv" for operator in getattr(step, "operators", ()))
-        return "One message between stages" if passes else "Nothing: replicas are independent"
-    return "In each layer " + ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items())
+    each = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items())
+    listed = [f"in each layer {each}"] if counts else []
+    if any(operator.kind == "send_recv" for operator, _ in graph.values()):
+        listed.append("a message to the next stage")
+    text = ", ".join(listed) or "replicas are independent"
+    return text[0].upper() + text[1:]

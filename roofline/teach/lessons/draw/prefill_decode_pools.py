@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import roofline
 from roofline import formatting
 from roofline.errors import InputError
@@ -20,10 +22,10 @@ def draw(prompt: int = 4096, model: str = "llama-3.1-70b", node: str = "dgx-h100
         model: that is served.
         node: hardware of both pools.
         tp: devices of a replica.
-        batch: sequences that a replica of the second pool decodes at once.
+        batch: sequences that a replica of the second pool decodes at once; fewer where they do not fit.
 
     Raises:
-        InputError: no link is known.
+        InputError: no link is known, or the prompt does not fit.
     """
     request = prepare(model, node, tp=tp)
     link = cache_link(request.hardware)
@@ -32,8 +34,12 @@ def draw(prompt: int = 4096, model: str = "llama-3.1-70b", node: str = "dgx-h100
     name, rate = link
     size = cache_bytes(request, prompt)
     first = roofline.analyze(model, node, tp=tp, batch=1, input_len=prompt, phase="prefill").prefill
-    later = roofline.analyze(model, node, tp=tp, batch=batch, context=prompt, phase="decode").decode
-    filled, step = (float(part.time.best or 0) if part is not None else 0.0 for part in (first, later))
+    options: dict[str, Any] = {"context": prompt, "phase": "decode", "tp": tp}
+    batch = min(batch, roofline.analyze(model, node, batch=1, **options).memory.max_batch)
+    later = roofline.analyze(model, node, batch=batch, **options).decode
+    filled, step = (part.time.best if part is not None else None for part in (first, later))
+    if filled is None or step is None:
+        raise InputError(f"a prompt of {prompt:,} tokens does not fit")
     sent = size / rate
     canvas = Canvas(height=384)
     pools: tuple[tuple[float, Hue, str, str], ...] = (

@@ -6,6 +6,7 @@ from typing import Literal
 
 import roofline
 from roofline import formatting
+from roofline.errors import InputError
 from roofline.serving.simulation.prefix_cache import Content, PrefixCache
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
 
@@ -39,6 +40,9 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
         view: what a fourth request reuses, or what is evicted when blocks are needed.
         model: of the time that is saved.
         hardware: of the same.
+
+    Raises:
+        InputError: the model does not fit.
     """
     cache = PrefixCache(10_000, _BLOCK)
     cached = [_content(0, 0, _QUESTION), _content(0, 1, _QUESTION), _content(1, 2, _QUESTION)]
@@ -142,4 +146,6 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
 def _ttft(model: str, hardware: str, length: int, prefix: int) -> float:
     options = {"cached_prefix": prefix} if prefix else {}
     step = roofline.analyze(model, hardware, batch=1, input_len=length, phase="prefill", **options).prefill  # type: ignore[arg-type]
-    return float(step.time.best or 0) if step is not None else 0.0
+    if step is None or step.time.best is None:
+        raise InputError(f"{model} does not fit on {hardware}")
+    return step.time.best

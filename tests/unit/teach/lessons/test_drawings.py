@@ -109,6 +109,10 @@ WORDS = {
     ("pipeline-parallel", (("microbatches", 12),)): "3 of 15 columns, 20 %",
     # 64 sequences x 4096 tokens x 131072 B/8, with one KV head of eight, all sequences
     ("parallel-layouts", (("layout", "tp"),)): "4.29 GB of cache",
+    # the vectors of 64 tokens to the next stage: 64 x 4096 x 2 B
+    ("parallel-layouts", (("layout", "pp"),)): "sends 524 kB in a decode step",
+    # two all-reduces of 2 * 7/8 * 64 * 4096 * 2 B in 32 layers, one of the embedding; 7/8 of 64 * 32000 * 2 B of logits
+    ("parallel-layouts", (("layout", "tp-ep"),)): "sends 63.2 MB in a decode step",
     # 131072 B x 4096 x 8 sequences: the same
     ("parallel-layouts", (("layout", "dp-ep"),)): "4.29 GB of cache",
     # 80 layers x 2 x 8 heads x 128 x 2 B x 4096 tokens / 4 devices = 335.5 MB over 50 GB/s
