@@ -27,7 +27,7 @@ SIZES = (46, 40, 34, 28)
 WIDE, TALL = 1152.0, 720.0
 HEAD, TITLE_LINE, KICKER, FOOT = 68.0, 47.0, 30.0, 62.0
 """Pixels above and below a title, of each of its lines, of the line above it, and at the foot."""
-PICTURE_WIDE, BESIDE = 1216.0, 920.0
+PICTURE_WIDE, SIDE_WIDTH = 1216.0, 920.0
 """Width of a picture below its title, and beside it."""
 _SMALLEST, _SCALE = 18.0, 1.75
 """Pixels of the smallest letter of a picture; how many times its size a figure is shown."""
@@ -43,7 +43,7 @@ class Block(ABC):
     """A part of a slide's body, with its height."""
 
     optional = False
-    """Whether it goes to the notes if the slide has no room for it."""
+    """Whether it goes to the notes if the slide has no space for it."""
 
     @abstractmethod
     def html(self) -> str:
@@ -53,21 +53,21 @@ class Block(ABC):
     def height(self, size: float) -> float:
         """Return its estimated height in pixels in letters of `size` pixels."""
 
-    def split(self, size: float, room: float) -> tuple[Block, Block] | None:
-        """Return what fits into `room` pixels, and the rest; None if it cannot be divided so."""
-        del size, room
+    def split(self, size: float, space: float) -> tuple[Block, Block] | None:
+        """Return what fits into `space` pixels, and the rest; None if it cannot be divided so."""
+        del size, space
         return None
 
 
 def num_lines(text: str, size: float, wide: float = WIDE) -> int:
     """The number of lines of a paragraph of Markdown."""
     lines, used = 1, 0.0
-    space = _TEXT * text_width(" ", size)
+    blank = _TEXT * text_width(" ", size)
     for word in _words(text):
         width = _TEXT * text_width(word, size)
         if used > 0 and used + width > wide:
             lines, used = lines + 1, 0.0
-        used += width + space
+        used += width + blank
     return lines
 
 
@@ -100,25 +100,25 @@ class Prose(Block):
         size = {"note": 24.0, "lead": 1.5 * size}.get(self.kind, size)
         return num_lines(self.text.removeprefix("> "), size) * size * _LINE + _GAP
 
-    def split(self, size: float, room: float) -> tuple[Block, Block] | None:
+    def split(self, size: float, space: float) -> tuple[Block, Block] | None:
         """Between sentences."""
         parts = sentences(self.text)
         for at in range(len(parts) - 1, 0, -1):
             first = Prose(" ".join(parts[:at]), self.kind)
-            if first.height(size) <= room:
+            if first.height(size) <= space:
                 return first, Prose(" ".join(parts[at:]), self.kind)
         return None
 
 
 class Note(Prose):
-    """A remark on a table or a figure, which stands on the slide if there is room."""
+    """A remark on a table or a figure, which is on the slide if there is space."""
 
     optional = True
 
     def __init__(self, text: str) -> None:
         super().__init__(text, "note")
 
-    def split(self, size: float, room: float) -> None:
+    def split(self, size: float, space: float) -> None:
         """Not divided."""
 
 
@@ -140,11 +140,11 @@ class Points(Block):
         """The lines of its entries."""
         return sum(num_lines(entry, size, WIDE - 1.5 * size) * size * _LINE + 0.4 * size for entry in self.entries) + _GAP
 
-    def split(self, size: float, room: float) -> tuple[Block, Block] | None:
+    def split(self, size: float, space: float) -> tuple[Block, Block] | None:
         """Between entries."""
         for at in range(len(self.entries) - 1, 0, -1):
             first = Points(self.entries[:at], self.first, self.kind)
-            if first.height(size) <= room:
+            if first.height(size) <= space:
                 return first, Points(self.entries[at:], self.first and self.first + at, self.kind)
         return None
 
@@ -207,11 +207,11 @@ class Cells(Block):
         )
         return tall + (size * _LINE + 8 if self.caption else 0.0) + _GAP
 
-    def split(self, size: float, room: float) -> tuple[Block, Block] | None:
+    def split(self, size: float, space: float) -> tuple[Block, Block] | None:
         """Between rows, at least two of which are on each side."""
         for at in range(len(self.table.rows) - 2, 1, -1):
             first = Cells(rows_of(self.table, 0, at), self.caption)
-            if first.height(size) <= room:
+            if first.height(size) <= space:
                 return first, Cells(rows_of(self.table, at, len(self.table.rows)), self.caption)
         return None
 
@@ -257,7 +257,7 @@ class Equation(Block):
         ]
 
     def _share(self) -> int:
-        """Letters that are smaller by so many tenths, where a term would else be wider than the slide."""
+        """Letters that are smaller by a number of tenths, where a term would else be wider than the slide."""
         widest = max((wide for line in self.pieces for wide, _ in line), default=0.0)
         return min(max(ceil(10 - 10 * WIDE / (widest * 1.15 * SIZES[-1] + 1)), 0), 4)
 
@@ -305,7 +305,7 @@ def _math_size(node: ET.Element) -> tuple[float, float]:
 
 
 class Legend(Block):
-    """What the symbols of a formula mean, where there is room."""
+    """What the symbols of a formula mean, where there is space."""
 
     optional = True
 
@@ -365,10 +365,10 @@ class Code(Block):
         del size
         return sum(max(ceil(len(line) / _COLUMNS), 1) for line in self.text.splitlines()) * _CODE * 1.3 + 40 + _GAP
 
-    def split(self, size: float, room: float) -> tuple[Block, Block] | None:
+    def split(self, size: float, space: float) -> tuple[Block, Block] | None:
         """Where an empty line is, or else anywhere."""
         lines = self.text.splitlines()
-        fitting = [at for at in range(1, len(lines)) if Code("\n".join(lines[:at])).height(size) <= room]
+        fitting = [at for at in range(1, len(lines)) if Code("\n".join(lines[:at])).height(size) <= space]
         if not fitting:
             return None
         at = next((at for at in reversed(fitting) if not lines[at].strip() and at > fitting[-1] / 2), fitting[-1])
@@ -563,12 +563,12 @@ def joined_lists(blocks: Sequence[Block]) -> list[Block]:
 
 def narrowed(table: Table) -> list[Table]:
     """The table, or several with some of its columns each and the first one in all of them, where it is too wide."""
-    letters, room = 23.0, WIDE
+    letters, space = 23.0, WIDE
 
     def is_wide(columns: Sequence[int]) -> bool:
         some = _columns_of(table, columns)  # with what cannot be broken
         least = column_widths(some, letters, 0.0)
-        return sum(least) + _PAD * len(columns) > room
+        return sum(least) + _PAD * len(columns) > space
 
     pieces: list[list[int]] = [[0]]
     for at in range(1, len(table.columns)):

@@ -1,4 +1,4 @@
-"""Slides of a lesson, made from its items: what is shown becomes slides, what is told becomes the presenter's notes.
+"""Slides of a lesson, made from its items: what is shown becomes slides, all else becomes the presenter's notes.
 
 Prose goes to the notes. Of it a slide has the sentences with a **bold** phrase, lists, and tables. What does not fit on a slide
 goes on on the next one.
@@ -27,13 +27,13 @@ from roofline.teach.lessons.live.view import picture_figure
 from roofline.teach.lessons.published import Published
 from roofline.teach.lessons.questions import Part, Question, WorkedProblem
 from roofline.teach.lessons.slide_blocks import (
-    BESIDE,
     FOOT,
     HEAD,
     KICKER,
     MOST_ROWS,
     PICTURE_WIDE,
     ROOMY,
+    SIDE_WIDTH,
     SIZES,
     TALL,
     TITLE_LINE,
@@ -106,7 +106,7 @@ class _Draft:
     more: bool = False
 
     @property
-    def room(self) -> float:
+    def space(self) -> float:
         """Pixels for the body."""
         lines = _title_lines(self.title + (" continued" if self.more else ""))
         return TALL - HEAD - lines * TITLE_LINE - (KICKER if self.kicker else 0.0) - FOOT
@@ -116,14 +116,14 @@ class _Draft:
         return sum(block.height(size) for block in self.blocks)
 
     def takes(self, blocks: Sequence[Block]) -> bool:
-        """Whether there is room for these blocks below what is there, and the slide is of a kind that goes on."""
+        """Whether there is space for these blocks below what is there, and the slide is of a kind that goes on."""
         if self.kind not in ("table", "formula", "published", "points") or any(block.optional for block in self.blocks):
             return False
-        return self.tall(SIZES[-1]) + sum(block.height(SIZES[-1]) for block in blocks) <= self.room
+        return self.tall(SIZES[-1]) + sum(block.height(SIZES[-1]) for block in blocks) <= self.space
 
     def grow(self) -> None:
-        """Take the largest letters with which the body leaves some room."""
-        self.size = next((size for size in SIZES if self.tall(size) <= ROOMY * self.room), SIZES[-1])
+        """Take the largest letters with which the body leaves some space."""
+        self.size = next((size for size in SIZES if self.tall(size) <= ROOMY * self.space), SIZES[-1])
 
 
 def _title_lines(title: str, wide: float = WIDE) -> int:
@@ -145,7 +145,7 @@ class _Builder:
         draft = self._draft(kind, title, kicker)
         while waiting:
             block = waiting.pop(0)
-            left = draft.room - draft.tall(SIZES[-1])
+            left = draft.space - draft.tall(SIZES[-1])
             if block.height(SIZES[-1]) <= left:
                 draft.blocks.append(block)
                 continue
@@ -187,21 +187,21 @@ class _Builder:
         """Prose: its lists and key sentences are shown; all of it is in the notes."""
         tags, text = executed.cell.tags, executed.cell.text
         blocks: list[Block] = []
-        told: list[str] = []
+        read: list[str] = []
         for kind, piece in chunks(text):
             if kind == "heading":
                 self.heading = piece
                 self.part += text.startswith("## ") and piece == text.partition("\n")[0].removeprefix("## ").strip()
                 continue
-            told.append(f"```\n{piece}\n```" if kind == "code" else piece)
+            read.append(f"```\n{piece}\n```" if kind == "code" else piece)
             if "notes" in tags:
                 continue
             if kind != "prose" or "slide" in tags:
-                blocks += whole(piece if kind != "code" else told[-1])
+                blocks += whole(piece if kind != "code" else read[-1])
             elif keys := key_sentences(piece):
                 blocks.append(Points(keys))
-        if "slide" not in tags and told:
-            self.notes.append(html_of("\n\n".join(told)))
+        if "slide" not in tags and read:
+            self.notes.append(html_of("\n\n".join(read)))
         if blocks:
             self.add("points", inline_of(self.heading), joined_lists(blocks))
 
@@ -225,18 +225,18 @@ class _Builder:
                 self.published([item for item in listed if isinstance(item, Published)])
             else:
                 for item in listed:
-                    self.item(item, is_shown="slide" in executed.cell.tags)
+                    self.item(item, in_full="slide" in executed.cell.tags)
 
     # Items
 
-    def item(self, item: Item, *, is_shown: bool) -> None:
-        """Add the slides of one item; `is_shown`: prose is shown whole."""
+    def item(self, item: Item, *, in_full: bool) -> None:
+        """Add the slides of one item; `in_full`: prose is shown whole."""
         if isinstance(item, Lesson):
             self.head(item)
         elif isinstance(item, Takeaway):
             self.add("takeaway", "Takeaway", [Prose(item.text)])
         elif isinstance(item, Text):
-            self.told(item, is_shown=is_shown)
+            self.prose(item, in_full=in_full)
         elif isinstance(item, Table):
             self.table(item)
         elif isinstance(item, Plot):
@@ -263,11 +263,11 @@ class _Builder:
         self.add("plan", f"Plan, {minutes} minutes", [Cells(Table(("time", "part"), rows, "Plan", ""))])
         self.note(html_of(f"What one needs before:\n\n{before}"))
 
-    def told(self, text: Text, *, is_shown: bool) -> None:
-        """Text with computed numbers: its key sentences go below what the same cell shows, if there is room for them."""
+    def prose(self, text: Text, *, in_full: bool) -> None:
+        """Text with computed numbers: its key sentences go below what the same cell shows, if there is space for them."""
         blocks: list[Block] = []
         for kind, piece in chunks(text.text):
-            if kind != "prose" or is_shown:
+            if kind != "prose" or in_full:
                 blocks += whole(piece)
             elif keys := key_sentences(piece):
                 blocks.append(Points(keys))
@@ -303,7 +303,7 @@ class _Builder:
         """A figure: its caption is the title, its note stands below it if it is short."""
         self._filled("figure", escape(figure.title), figure.note, kicker)
         draft = self.drafts[-1]
-        tall = draft.room - draft.tall(SIZES[-1])
+        tall = draft.space - draft.tall(SIZES[-1])
         draft.blocks.insert(0, Picture(plotted(replace(figure, key=self.ids.once(figure.key)), tall), tall))
 
     def _filled(self, kind: str, title: str, note: str, kicker: str) -> None:
@@ -324,7 +324,7 @@ class _Builder:
         wide, high = size_of(drawing.svg)
         lines = _title_lines(drawing.title)
         below = min(PICTURE_WIDE / wide, (TALL - HEAD - lines * TITLE_LINE - FOOT - (KICKER if kicker else 0)) / high)
-        beside = min(BESIDE / wide, (TALL - 96) / high)
+        beside = min(SIDE_WIDTH / wide, (TALL - 96) / high)
         if beside > below:
             self.add("beside", escape(drawing.title), [Picture(enlarged(drawing.svg, beside), TALL / 2)], kicker)
             if drawing.note:
@@ -332,7 +332,7 @@ class _Builder:
         else:
             self._filled("figure", escape(drawing.title), drawing.note, kicker)
             draft = self.drafts[-1]
-            tall = draft.room - draft.tall(SIZES[-1])
+            tall = draft.space - draft.tall(SIZES[-1])
             draft.blocks.insert(0, Picture(enlarged(drawing.svg, min(PICTURE_WIDE / wide, tall / high)), tall))
         self.note(f"<p>{escape(drawing.words)}</p>\n")
 
@@ -365,14 +365,14 @@ class _Builder:
         """A prediction, or an exercise with its solution in the notes."""
         key = question.key
         options: Block = Choices(key.choices, int(key.value)) if key.choices else Answer(question.right)
-        asked: list[Block] = [*whole(question.text), options]
+        blocks: list[Block] = [*whole(question.text), options]
         if question.kind == "predict":
-            self.add("question", "Predict first", asked)
+            self.add("question", "Predict first", blocks)
             draft = self.drafts[-1]
             self.reasons(question, draft)
         else:
-            asked.append(Prose(f"Template of the worksheets: `{question.template}`", "note"))
-            self.add("exercise", inline_of(question.title), asked, "Exercise")
+            blocks.append(Prose(f"Template of the worksheets: `{question.template}`", "note"))
+            self.add("exercise", inline_of(question.title), blocks, "Exercise")
             draft = self.drafts[-1]
             draft.notes.append(f"<p><strong>{inline_of(question.right)}</strong></p>\n")
             for part in question.after:
@@ -385,7 +385,7 @@ class _Builder:
         """Why an answer is right: on the slide of the question, shown with the answer, if it fits; or else on the next ones."""
         texts = [part.text if isinstance(part, Text) else part for part in question.after]
         short = [Step(Prose(text)) for text in texts if isinstance(text, str)]
-        if len(short) == len(texts) and draft.tall(SIZES[-1]) + sum(one.height(SIZES[-1]) for one in short) <= draft.room:
+        if len(short) == len(texts) and draft.tall(SIZES[-1]) + sum(one.height(SIZES[-1]) for one in short) <= draft.space:
             draft.blocks += short
             draft.grow()
         else:
@@ -410,12 +410,12 @@ class _Builder:
             elif isinstance(part, Drawn):
                 self.drawn(part, kicker or title)
             else:
-                self.item(part, is_shown=True)
+                self.item(part, in_full=True)
         if blocks:
             self.add(kind, title, blocks, kicker)
 
     def blocks_of(self, part: Part) -> list[Block]:
-        """What stands on a slide among other things; nothing if the part takes slides of its own."""
+        """What is on a slide among other things; nothing if the part takes slides of its own."""
         if isinstance(part, str | Text):
             return whole(part if isinstance(part, str) else part.text)
         if isinstance(part, Formula):
