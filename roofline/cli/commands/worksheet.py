@@ -36,7 +36,7 @@ def worksheet(
         str | None,
         typer.Argument(
             metavar="TOPIC",
-            help="Topic: transformer, kv-cache, roofline, batching, measured, moe, preemption or serving.",
+            help="Topic: transformer, kv-cache, roofline, batching, measured, moe, preemption, serving or scaling-book.",
             show_default=False,
         ),
     ] = None,

@@ -19,7 +19,8 @@ def k_without_v(value: float) -> Mistake:
 
 def query_heads(value: float, queries: int, kv: int) -> Mistake:
     """Return the mistake of taking the query heads for KV heads."""
-    hint = f"You used the {queries} query heads. With grouped queries the cache holds the {kv} KV heads only, which are shared."
+    held = f"{kv} KV heads only, which are" if kv > 1 else "one KV head only, which is"
+    hint = f"You used the {queries} query heads. With grouped queries the cache holds the {held} shared."
     return Mistake(name="query heads for KV heads", value=value, hint=hint)
 
 
@@ -34,9 +35,8 @@ def hidden_size(value: float, hidden: int) -> Mistake:
 
 def bits_for_bytes(value: float, bits: int) -> Mistake:
     """Return the mistake of taking bits per element for bytes: `value` is eight times the answer."""
-    return Mistake(
-        name="bits for bytes", value=value, hint=f"An element has {bits} bits: that is {bits / 8:g} bytes, not {bits} bytes."
-    )
+    size = f"{bits / 8:g} byte{'s' * (bits != 8)}"
+    return Mistake(name="bits for bytes", value=value, hint=f"An element has {bits} bits: that is {size}, not {bits} bytes.")
 
 
 def one_layer(value: float, layers: int) -> Mistake:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of how problems are drawn. Raise it if a change gives other problems for the same seed."""
 
-Topic = Literal["transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving"]
+Topic = Literal["transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving", "scaling-book"]
 TOPICS: tuple[str, ...] = get_args(Topic)
 AnswerKind = Literal[
     "bytes", "flop", "flop/s", "bytes/s", "flop/byte", "s", "tokens", "tokens/s", "requests/s", "sequences", "parameters",

@@ -21,6 +21,7 @@ _TITLES = {
     "moe": "Mixtures of experts, many devices",
     "preemption": "Preemption",
     "serving": "Serving",
+    "scaling-book": "Problems of How to Scale Your Model",
 }
 _MAX_SEED = 10**9
 _MAX_SHEETS = 2000
