@@ -113,6 +113,8 @@ def test_the_course_is_built(tmp_path, monkeypatch, capsys):
     spec.loader.exec_module(script)
     monkeypatch.setattr("roofline.teach.lessons.build.execute", lambda path: done(path.stem))
     monkeypatch.setattr(sys, "argv", ["build.py", str(tmp_path)])
+    monkeypatch.setattr(script, "README", tmp_path / "README.md")
+    script.README.write_text((FOLDER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     script.main()
     shown = capsys.readouterr().out
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
@@ -123,6 +125,7 @@ def test_the_course_is_built(tmp_path, monkeypatch, capsys):
     figures = [item for name in NAMES for item in done(name).items() if isinstance(item, Plot)]
     assert sum(name.endswith(".svg") for name in written) == 2 * len(figures), "light and dark"
     assert sum(name.endswith(".png") for name in written) == (0 if "no PNG" in shown else 2 * len(figures))
+    assert (tmp_path / "README.md").read_text(encoding="utf-8").count("50 |\n") == len(NAMES), "the table of extents"
     for before, name in pairwise(NAMES):
         assert f'href="{name}.html"' in (tmp_path / f"{before}.html").read_text(encoding="utf-8")
         assert f'href="{before}.html"' in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
