@@ -60,11 +60,11 @@ class Extent:
 
     def beyond(self) -> list[str]:
         """Return the limits that the lesson passes, as text: empty if it keeps all."""
-        few, many = FIGURES[0], FIGURES[-1]
+        least, most = FIGURES[0], FIGURES[-1]
         return [
             *([f"{self.words:,} words, of {MOST_WORDS:,}"] if self.words > MOST_WORDS else []),
             *([f"{self.minutes} minutes, of {MOST_MINUTES}"] if self.minutes > MOST_MINUTES else []),
-            *([f"{self.figures} figures, of {few} to {many}"] if self.figures not in FIGURES else []),
+            *([f"{self.figures} figures, of {least} to {most}"] if self.figures not in FIGURES else []),
         ]
 
 
@@ -74,8 +74,8 @@ def extent(lesson: ExecutedLesson) -> Extent:
     reader.feed(page(lesson))
     reader.close()
     return Extent(
-        lesson.name, lesson.title, reader.parts, reader.figures, reader.drawings, reader.asked["predict"],
-        reader.asked["exercise"], sum(minutes for minutes, _ in lesson.head.plan),
+        lesson.name, lesson.title, reader.parts, reader.figures, reader.drawings, reader.questions["predict"],
+        reader.questions["exercise"], sum(minutes for minutes, _ in lesson.head.plan),
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: dict[str, int] = {BEFORE: 0}
-        self.figures, self.drawings, self.asked = 0, 0, {"predict": 0, "exercise": 0}
+        self.figures, self.drawings, self.questions = 0, 0, {"predict": 0, "exercise": 0}
         self._open: list[tuple[str, bool]] = []
         """Tags that are open, each with whether what is in it is read."""
         self._heading: list[str] | None = None
@@ -104,7 +104,7 @@ class _Reader(HTMLParser):
             self.figures += "drawn" not in kinds
             self._frames = 0
         if "data-ask" in given:
-            self.asked[given["data-ask"]] += 1
+            self.questions[given["data-ask"]] += 1
         if tag == "h2" and "id" in given and "minor" not in kinds:
             self._heading = []
         self._frames += "frame" in kinds
@@ -148,7 +148,7 @@ class _Reader(HTMLParser):
 
 def listed(extents: Iterable[Extent]) -> str:
     """Return the extents as a Markdown table, with the limits below the heads."""
-    few, many = FIGURES[0], FIGURES[-1]
+    least, most = FIGURES[0], FIGURES[-1]
     rows = [
         f"| {one.title} | {one.words:,} | {one.reading_minutes} | {one.figures} | {one.drawings} | {one.predictions} | "
         f"{one.exercises} | {one.minutes} |"
@@ -157,7 +157,7 @@ def listed(extents: Iterable[Extent]) -> str:
     head = [
         "| lesson | words | minutes to read | figures | drawings | predictions | exercises | minutes of the plan |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
-        f"| *limit* | *{MOST_WORDS:,}* | | *{few} to {many}* | | | | *{MOST_MINUTES}* |",
+        f"| *limit* | *{MOST_WORDS:,}* | | *{least} to {most}* | | | | *{MOST_MINUTES}* |",
     ]
     return "\n".join([*head, *rows])
 
