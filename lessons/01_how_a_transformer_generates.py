@@ -25,6 +25,7 @@ import roofline
 from roofline.teach.lessons import (
     amount,
     bars,
+    draw,
     exercise,
     figure,
     formula,
@@ -143,6 +144,9 @@ predict(
     why=f"Three matrices of {model.hidden_size} x {layer.mlp.intermediate_size} a layer are **{parts['layers/mlp'] / 1e9:.1f} of the "
     f"{total / 1e9:.1f} billion**. We count all blocks next.",
 )
+
+# %%
+draw("transformer-block", model=LLAMA)
 
 # %%
 show(
@@ -364,6 +368,9 @@ figure(
         note="Operators that move more than 10 MB, all layers together. Activations of one token are too few to be seen.",
     )
 )
+
+# %%
+draw("prefill-and-decode", model=LLAMA, hardware=A100)
 
 # %% [markdown]
 # Reading takes time. No decode step can be shorter than its weights take to come in, however fast the device computes.

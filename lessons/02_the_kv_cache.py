@@ -312,6 +312,9 @@ predict(
 )
 
 # %%
+draw("sliding-window", model=MISTRAL)
+
+# %%
 grid = [2**power for power in range(10, 18)]
 windowed = {length: cached(MISTRAL, length, kv_cache_dtype="fp16") for length in (4096, 4097, *grid)}
 show(

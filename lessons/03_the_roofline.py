@@ -33,6 +33,7 @@ from roofline.teach.lessons import (
     amount,
     bars,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -136,6 +137,13 @@ show(
         "difference is 2 %, and "
         "no conclusion below depends on it; but write down which bandwidth you took."
     ),
+)
+
+# %%
+draw(
+    "gpu-memory",
+    {"A100": {"hardware": A100}, "H100": {"hardware": "h100-sxm"}, "L40S": {"hardware": "l40s"}},
+    about="Accelerator",
 )
 
 # %%
@@ -416,6 +424,9 @@ show(
 )
 
 # %%
+draw("flash-attention", model=LLAMA)
+
+# %%
 crossing = {mask: ridge / ratio * 1000 for mask, ratio in ratios.items()}
 prompt_lengths = [2**power for power in range(14)]
 at_length = {mask: [attention(LLAMA, "prefill", input_len=p, mask=mask) for p in prompt_lengths] for mask in ("full", "causal")}
@@ -548,6 +559,9 @@ predict(
         ),
     ],
 )
+
+# %%
+draw("roofline-anatomy", {"1 sequence": {}, "64 sequences": {"batch": 64}}, about="Batch", model=LLAMA, hardware=A100)
 
 # %% [markdown]
 # A step is one operator after the other, so its bound is the sum of theirs. Here are all operators of Llama 3.1 8B, a prompt of

@@ -37,6 +37,7 @@ from roofline.teach.lessons import (
     amount,
     bars,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -210,6 +211,9 @@ predict(
     f"The 385th begins a fourth row: 128 tiles, two waves, and in the second one {2 * 108 - 128} SMs of 108 have nothing to do.",
 )
 
+# %%
+draw("tiles-and-waves", {"384 tokens": {"tokens": 384}, "385 tokens": {"tokens": 385}}, about="Tokens", hardware=A100)
+
 
 # %% tags=["open"]
 def waves(m, n=4096, rows=128, columns=128, sms=108):
@@ -347,6 +351,9 @@ show(
         "microseconds for each launch. Long, even kernels lose little; short ones lose everything."
     ),
 )
+
+# %%
+draw("launch-gaps", model="llama-3.2-1b", hardware=H100, launch=HOST)
 
 # %% [markdown]
 # ## A time that can be trusted

@@ -30,6 +30,7 @@ from roofline.specs.workload import Segment
 from roofline.teach.lessons import (
     amount,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -145,6 +146,9 @@ predict(
     why=derived("Time per output token", (e2e - ttft) / (n - 1), {e2e: 2.4, ttft: 0.4, n: 101}, "s", "vLLM's `bench serve`"),
 )
 
+# %%
+draw("request-timeline", model=LLAMA, hardware=A100)
+
 # %% [markdown]
 # Let us serve some traffic: Llama 3.1 8B on one A100, 6 requests per second at random times (Poisson), prompts of 1,155 tokens and answers of 211 on
 # average, both widely spread. The simulator goes step by step, with step times from measured kernels.
@@ -218,6 +222,9 @@ predict(
     why=f"{amount(static.duration_s, 's')} against {amount(orca.duration_s, 's')}. The longest of {SLOTS} answers is much longer than the mean, "
     "and until it is done the other slots empty one by one.",
 )
+
+# %%
+draw("continuous-batching", {"static": {"policy": "static"}, "continuous": {"policy": "continuous"}}, about="Batching")
 
 # %%
 shown = {name: [] for name in both}
@@ -321,6 +328,9 @@ show(
 # Prompts have to be computed. But their work can be spread. **Chunked prefill** (Sarathi-Serve, 2024) gives each step
 # a budget of tokens: first a token for each running sequence, then as much of the waiting prompts as is left. (Another way is to compute prompts
 # on devices of their own and to send their caches: DistServe, 2024.)
+
+# %%
+draw("chunked-prefill", model=LLAMA, hardware=A100)
 
 # %%
 policies = {

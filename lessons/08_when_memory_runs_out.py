@@ -31,6 +31,7 @@ from roofline.serving.preemption.crossover import quadratic
 from roofline.teach.lessons import (
     amount,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -130,6 +131,9 @@ show(
         note=f"Llama 3.1 8B: beside its weights an A100 with 80 GB has memory for {capacity:,.0f} tokens, at 90 % of its memory.",
     ),
 )
+
+# %%
+draw("paged-blocks", {"two sequences": {}, "with a shared prefix": {"shared": True}}, about="Blocks")
 
 # %% [markdown]
 # Only the last block of a sequence has empty places: half a block on average, if lengths fall evenly. This is **internal

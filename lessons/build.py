@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from roofline.teach.lessons.build import WHEEL, build
+from roofline.teach.worksheets.practice import practice
 
 HOME = Path(__file__).resolve().parent
 
@@ -31,6 +32,7 @@ def main() -> None:
     start = time.monotonic()
     built = build(HOME, given.to, lambda name: print(f"executing {name}", flush=True), png=not given.no_png)
     wheel(given.to / "notebooks")
+    (given.to / "practice.html").write_text(practice(), encoding="utf-8", newline="\n")
     if built.left_out:
         print(built.left_out)
     print(f"wrote {len(built.files)} files to {given.to} in {time.monotonic() - start:.0f} s; open {given.to / 'index.html'}")

@@ -11,22 +11,52 @@ bindBar();
 
 // Questions
 
+/** Answers are kept by the name of their question; forgotten, all questions are as they were at first. */
+const answers = answersOf(() => {
+  for (const box of document.querySelectorAll("[data-ask]")) {
+    for (const field of box.querySelectorAll("form input, form button")) field.disabled = false;
+    box.querySelector("form").reset();
+    box.querySelector(".feedback").textContent = "";
+    delete box.dataset.status;
+    delete box.dataset.committed;
+    box.querySelector(".answer").open = root.hasAttribute("data-all") && box.matches(".predict");
+  }
+  gate();
+});
+
 /** Judge what is entered; a prediction opens its answer, right or wrong, an exercise only says what is off. */
 function bindQuestion(box) {
   const form = box.querySelector("form");
   const key = JSON.parse(box.querySelector('script[type="application/json"]').textContent);
   const feedback = form.querySelector(".feedback");
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const entry = key.choices.length ? form.querySelector("input:checked") : form.querySelector('input[type="text"]');
-    const { status, text } = model.judge(key, entry ? entry.value : "");
+  const written = () => (key.choices.length ? form.querySelector("input:checked") : form.querySelector('input[type="text"]'))?.value ?? "";
+  const keep = (checked) => answers.set(box.id, written() === "" ? null : { text: written(), checked });
+  const judge = () => {
+    const { status, text } = model.judge(key, written());
     feedback.textContent = text;
     box.dataset.status = status;
     if (box.dataset.ask !== "predict" || status === "empty" || status === "unread") return;
     for (const field of form.querySelectorAll("input, button")) field.disabled = true;
     commit(box);
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    judge();
+    keep(true);
   });
-  form.querySelector(".skip-it")?.addEventListener("click", () => commit(box));
+  form.addEventListener("input", () => keep(false));
+  form.querySelector(".skip-it")?.addEventListener("click", () => {
+    answers.set(box.id, { text: "", skipped: true });
+    commit(box);
+  });
+  const entry = answers.get(box.id);
+  if (entry === null) return;
+  for (const field of form.querySelectorAll("input")) {
+    if (field.type === "radio") field.checked = field.value === entry.text;
+    else field.value = String(entry.text);
+  }
+  if (entry.checked) judge();
+  else if (entry.skipped) commit(box);
 }
 
 function commit(box) {

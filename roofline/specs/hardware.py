@@ -85,7 +85,13 @@ class Accelerator(Spec):
     best_matmul: ComputeRate | None = Field(default=None, description="best bf16 matrix product of any size that was measured")
     memory: Memory
     l2: Capacity | None = Field(default=None, description="last cache before memory that all compute units share")
+    l2_bandwidth: Bandwidth | None = Field(default=None, description="peak bandwidth at which all compute units read `l2`")
     compute_units: Count | None = Field(default=None, description="SMs, CUs, cores")
+    registers: Capacity | None = Field(default=None, description="register file of one compute unit")
+    shared_memory: Capacity | None = Field(
+        default=None,
+        description="memory of one compute unit that its programs manage, at most: NVIDIA's shared memory, AMD's LDS",
+    )
     boost_clock: Clock | None = None
     tensor_clock: Clock | None = Field(default=None, description="clock of the dense peak, where it is not the boost clock")
     check: SelfCheck | None = None

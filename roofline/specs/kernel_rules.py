@@ -123,7 +123,8 @@ class StepRule(Spec):
 
     Groups: `prefills`, `decodes` (sequences), `prefill_tokens`, `decode_tokens` (new tokens), `tokens` (all new tokens),
     `prefill_kv`, `decode_kv` (tokens attended to, summed over sequences, new ones included), `prefill_pairs`
-    (sum of new x attended tokens over the prefills), `batch` (sequences of a step of one kind), and `kind`.
+    (sum of new x attended tokens over the prefills), `batch` (sequences of a step of one kind), `running` (sequences that
+    generate, if the step has no more tokens than that), and `kind`.
     """
 
     match: Pattern = Field(description="regular expression that is searched in the name of an annotation")
@@ -142,6 +143,11 @@ class KernelFamily(Spec):
     kind: Literal["kernel rules"] = "kernel rules"
     title: str = Field(description="whose kernels these are")
     order: int = Field(default=0, description="files of a lower number come first; names that others also have: 1 or more")
+    bare: bool = Field(
+        default=False,
+        description="whether kernels are searched for in names without template arguments and parameters, which mangled names "
+        "are made readable for",
+    )
     sources: list[Source] = Field(min_length=1, description="where the names were read")
     kernels: list[KernelRule] = Field(default_factory=list, description="by the names of kernels")
     operators: list[OperatorRule] = Field(default_factory=list, description="by the names of host operators")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roofline import formatting
 
 _LARGE = 1e5
+_WATT_HOUR = 3600.0
 _PREFIXED = {"FLOP": "FLOP", "FLOP/s": "FLOP/s", "bytes/s": "B/s"}
 _KIND_UNITS = {"flop": "FLOP", "flop/s": "FLOP/s", "bytes/s": "B/s", "s": "s"}
 _KIND_NOUNS = {
@@ -62,6 +63,8 @@ def format_answer(value: float, kind: str) -> str:
 
     >>> format_answer(131072, "bytes"), format_answer(17179869184, "bytes"), format_answer(0.00736, "s")
     ('128 KiB (131,072 B)', '16 GiB (17.18 GB)', '7.36 ms')
+    >>> format_answer(0.35, "joules"), format_answer(1.008e9, "joules")
+    ('0.35 J', '280 kWh (1.008 GJ)')
     >>> format_answer(8030261248, "parameters"), format_answer(0.00641, "share"), format_answer(1, "sequences")
     ('8.03 B (8,030,261,248)', '0.641 %', '1 sequence')
     """
@@ -77,6 +80,9 @@ def format_answer(value: float, kind: str) -> str:
         return f"{value / scale:.4g} {word} ({value:,.0f})"
     if kind == "share":
         return formatting.percent(value)
+    if kind == "joules":
+        joules = formatting.quantity(value, "J")
+        return joules if value < _WATT_HOUR else f"{formatting.quantity(value / _WATT_HOUR, 'Wh')} ({joules})"
     if kind == "usd":
         return f"${formatting.number(value)}"
     if kind in _KIND_NOUNS:

@@ -43,7 +43,7 @@ Open = Callable[..., "Page"]
 
 @pytest.fixture(scope="session")
 def contexts(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrowserContext]]:
-    """The context of some options, one for all tests of a process: pages keep nothing in a browser.
+    """The context of some options, one for all tests of a process: what a test's pages keep in it is cleared at its end.
 
     In each stands an empty page, which keeps the process alive that draws files: to start one takes as long as to load a page.
     """
@@ -104,7 +104,10 @@ def open_page(contexts: Callable[..., BrowserContext]) -> Iterator[Open]:
 
     yield opened
     for page in pages:
+        context, scripted = page.context, page.evaluate("document.documentElement.hasAttribute('data-live')")
         page.close()
+        if scripted:
+            context.pages[0].evaluate("localStorage.clear()")  # the empty page: files have one storage
     assert problems == []
 
 

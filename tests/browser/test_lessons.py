@@ -298,3 +298,42 @@ def test_every_lesson_is_in_the_index(opened, folder):
     assert links == [f"{name}.html" for name in NAMES]
     assert all((folder / link).is_file() for link in links)
     assert opened(NAMES[0]).locator(".above a").get_attribute("href") == "index.html"
+
+
+def test_answers_stay_over_a_reload(opened):
+    """A prediction stays open, an exercise is judged again, another lesson has nothing; forgotten, all waits as at first."""
+    page = opened(NAMES[0])
+    waiting = page.locator("#content > .waits").count()
+    predictions = page.locator(".predict")
+    predictions.nth(0).locator(".skip-it").click()
+    second = predictions.nth(1)
+    if second.locator('input[type="radio"]').count():
+        second.locator('input[type="radio"]').first.check()
+    else:
+        second.locator('input[type="text"]').fill("3")
+    second.locator('button[type="submit"]').click()
+    said = second.locator(".feedback").inner_text()
+    page.locator("#show-all").click()
+    exercise = page.locator('.exercise:has(input[type="text"])').first
+    exercise.locator('input[type="text"]').fill("3 apples")
+    exercise.locator('button[type="submit"]').click()
+    page.reload()
+    page.locator("html[data-live]").wait_for(state="attached")
+    assert predictions.nth(0).locator(".answer").is_visible()
+    assert second.locator(".feedback").inner_text() == said
+    assert second.locator('button[type="submit"]').is_disabled()
+    assert page.locator("#content > .waits").count() < waiting
+    assert exercise.locator('input[type="text"]').input_value() == "3 apples"
+    assert exercise.get_attribute("data-status") == "unread"
+    assert opened(NAMES[1]).locator("#content .predict[data-committed]").count() == 0
+    forget = page.get_by_role("button", name="Forget my answers")
+    forget.click()
+    assert not forget.is_visible()
+    for reloaded in (False, True):
+        if reloaded:
+            page.reload()
+            page.locator("html[data-live]").wait_for(state="attached")
+        assert page.locator("#content > .waits").count() == waiting
+        assert page.locator("[data-committed], .ask[data-status]").count() == 0
+        assert exercise.locator('input[type="text"]').input_value() == ""
+        assert second.locator('button[type="submit"]').is_enabled()

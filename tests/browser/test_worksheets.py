@@ -171,3 +171,62 @@ def test_without_a_script(open_page, paths):
     assert shown.get_by_text("the sheet can be solved on paper").is_visible()
     assert not shown.get_by_role("button").first.is_visible()
     assert shown.get_by_role("heading", level=2).count() == len(sheet("kv-cache", SEED).problems)
+
+
+_REFUSED = """() => Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("no", "SecurityError"); },
+})"""
+
+
+def test_answers_stay_over_a_reload(open_page, paths):
+    """What was entered is there again, and judged again if it was; of another sheet nothing is; forgotten, all of it goes."""
+    shown, problems = open_page(paths / "kv-cache.html"), sheet("kv-cache", SEED).problems
+    forget = shown.get_by_role("button", name="Forget my answers")
+    assert not forget.is_visible()
+    chosen = next(entry for entry in problems if entry.problem.answer.choices)
+    answered(shown, 1, f"{problems[0].problem.answer.value}")
+    said = answered(shown, 2, "3 apples")
+    answered(shown, chosen.number, f"{chosen.problem.answer.value:.0f}")
+    shown.locator("#answer-3").fill("12")
+    shown.reload()
+    shown.locator("#score:not(:empty)").wait_for()
+    assert shown.locator("#score").inner_text() == f"2 of {len(problems)} right."
+    assert shown.locator("#answer-2").input_value() == "3 apples"
+    shown.locator("form[data-problem='1'] .feedback:not(:empty)").wait_for()
+    assert shown.locator("form[data-problem='1'] .feedback").inner_text() == said[1]
+    assert shown.locator("#answer-3").input_value() == "12"
+    assert shown.locator("form[data-problem='2']").get_attribute("data-status") is None
+    assert open_page(paths / "roofline.html").locator("#answer-1").input_value() == ""
+    forget.click()
+    assert not forget.is_visible()
+    for reloaded in (False, True):
+        if reloaded:
+            shown.reload()
+        assert shown.locator("#answer-1").input_value() == ""
+        assert shown.locator("input:checked").count() == 1, "the theme alone"
+        assert shown.locator("#score").inner_text() == ""
+
+
+def test_where_nothing_can_be_stored(open_page, paths):
+    """Answers are judged as ever; nothing is kept, and nothing offers to forget it."""
+    shown = open_page(paths / "kv-cache.html", init=_REFUSED)
+    assert answered(shown, 1, f"{sheet('kv-cache', SEED).problems[0].problem.answer.value}")[0] == "right"
+    assert not shown.get_by_role("button", name="Forget my answers").is_visible()
+
+
+def test_hints_open_one_after_the_other(open_page, paths):
+    """The formula first, then what is put in; neither has the answer, and on paper no hint is printed."""
+    shown, entry = open_page(paths / "kv-cache.html"), sheet("kv-cache", SEED).problems[0]
+    first, second = shown.locator("section").first.locator(".hint").all()
+    assert first.is_visible()
+    assert not second.is_visible()
+    first.locator("summary").click()
+    assert first.locator("math").count() >= 1
+    assert not set("23456789") & set(first.locator(".worked").inner_text().replace("2", "", 1)), "symbols, and the 2 of K and V"
+    second.locator("summary").click()
+    numbers = second.locator(".worked").inner_text()
+    assert "128" in numbers
+    assert f"{entry.problem.answer.value:.0f}" not in numbers.replace(" ", "").replace("\u2009", "")
+    first.locator("summary").click()
+    shown.emulate_media(media="print")
+    assert shown.locator(".hint:not([open]):visible").count() == 0

@@ -53,7 +53,7 @@ def run(line: str) -> tuple[str, str]:
 
 def extensions(text: str) -> set[str]:
     """The extensions that a text names."""
-    return set(re.findall(r"\.(?:csv|html|ipynb|json|md|parquet|pdf|png|svg|tex|txt|ya?ml)\b", text))
+    return set(re.findall(r"\.(?:csv|html|ipynb|json|md|parquet|pdf|png|svg|tex|txt|xml|ya?ml|zip)\b", text))
 
 
 @pytest.mark.parametrize("command", LINES)

@@ -173,9 +173,11 @@ def _facts_table(spec: Accelerator | Node, numbers: _Facts, *, full: bool) -> Ta
 _LABELS = {
     "vector_flops": "vector peak, fp32", "best_matmul": "fastest matrix product measured", "memory.label": "memory, as sold",
     "memory.reported": "memory, as the driver reports it", "memory.bandwidth": "memory bandwidth", "l2": "L2 cache",
-    "compute_units": "compute units", "boost_clock": "boost clock", "tensor_clock": "clock of the matrix units",
-    "power": "power limit", "host.memory": "host memory", "per_direction": "bandwidth per direction",
-    "per_peer": "bandwidth to each peer", "latency": "latency", "host_link": "host link", "network": "network",
+    "l2_bandwidth": "L2 bandwidth, reads", "compute_units": "compute units", "registers": "registers per compute unit",
+    "shared_memory": "shared memory per compute unit", "boost_clock": "boost clock",
+    "tensor_clock": "clock of the matrix units", "power": "power limit", "host.memory": "host memory",
+    "per_direction": "bandwidth per direction", "per_peer": "bandwidth to each peer", "latency": "latency",
+    "host_link": "host link", "network": "network",
 }  # fmt: skip
 """Properties in words; `-v` and the file have the keys."""
 

@@ -1,4 +1,4 @@
-"""`roofline worksheet`: problems that compute their own answers; a sheet in one of three formats, a class set, or the list."""
+"""`roofline worksheet`: problems that compute their own answers; a sheet, a class set, a question bank, or the list."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.text import Answer, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from roofline.teach.worksheets import Sheet
 
-_FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb"}
+_FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb", "moodle": ".xml", "qti": ".zip"}
+_ALL = "all"
+"""Instead of a topic: all of them."""
+_BANKS = ("moodle", "qti")
+"""Formats for learning-management systems, which hold several sheets in a file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +40,7 @@ def worksheet(
         str | None,
         typer.Argument(
             metavar="TOPIC",
-            help="Topic: transformer, kv-cache, roofline, batching, measured, moe, preemption or serving.",
+            help="Topic, such as kv-cache (--list has them), or all.",
             show_default=False,
         ),
     ] = None,
@@ -46,7 +50,10 @@ def worksheet(
     seeds: Annotated[
         str | None,
         typer.Option(
-            "--seeds", metavar="A..B", help="Write one sheet per seed, and an answer key (key.csv), to the folder given by -o."
+            "--seeds",
+            metavar="A..B",
+            help="Write one sheet per seed, and an answer key (key.csv), to the folder given by -o; with moodle or qti, all to "
+            "one question bank.",
         ),
     ] = None,
     answers: Annotated[bool, typer.Option("--answers", help="Include solutions and common mistakes.")] = False,
@@ -55,7 +62,7 @@ def worksheet(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Output format: html, md or notebook. Default: set by the suffix of -o, otherwise md.",
+            help="Output format: html, md, notebook, moodle (XML) or qti (zip). Default: the suffix of -o, otherwise md.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -65,32 +72,60 @@ def worksheet(
 ) -> int:
     """Write a problem sheet with computed solutions.
 
-    An .html sheet checks the reader's answers and explains errors. The same seed and version always give the same sheet.
+    An .html sheet checks the reader's answers and explains errors. The same seed and version always give the same sheet. Topic
+    all writes a page to practice every topic, a problem at a time.
 
     Example: roofline worksheet kv-cache --seed 7 -o kv-cache.html
     """
     from roofline.teach.worksheets import TOPICS, by_topic, sheet
+    from roofline.teach.worksheets.sheet import parse_seeds
 
     if listed:
-        _list(topic, out)
+        _list(None if topic == _ALL else topic, out)
         return 0
     if topic is None:
-        raise InputError(f"a worksheet needs a topic: {', '.join(TOPICS)}")
-    by_topic(topic)
-    if seeds is not None:
-        if seed is not None or out.json:
-            raise InputError(f"--seeds writes a folder of sheets: leave out {'--json' if out.json else '--seed'}")
+        raise InputError(f"a worksheet needs a topic: {', '.join(TOPICS)}, or {_ALL}")
+    if topic != _ALL:
+        by_topic(topic)
+    if seeds is not None and (seed is not None or out.json):
+        raise InputError(f"--seeds writes a folder of sheets: leave out {'--json' if out.json else '--seed'}")
+    if topic == _ALL:
+        return _every_topic(_seed(seed), seeds, form, out)
+    if seeds is not None and form not in _BANKS and not out.has_suffix(*(_FORMATS[bank] for bank in _BANKS)):
         _class_set(topic, seeds, form, out, answers=answers)
         return 0
     name = _format(form, out.file)
-    made = sheet(topic, _seed(seed))
+    if name == "qti" and out.file is None and not out.json:
+        raise InputError("a QTI package is a zip: name a file with -o FILE.zip")
+    sheets = [sheet(topic, each) for each in ([_seed(seed)] if seeds is None else parse_seeds(seeds))]
+    made = sheets[0]
     formats: dict[str, Callable[[], str | bytes]] = {
-        suffix: partial(_written, made, each, answers=answers) for each, suffix in _FORMATS.items()
+        suffix: partial(_written, sheets, each, answers=answers) for each, suffix in _FORMATS.items()
     }
     if out.file is not None and form is not None:
         formats.setdefault(out.file.suffix.lower(), formats[_FORMATS[name]])
     document = {**envelope({}), **_data(made, answers=answers)}
-    out.emit(Result(document, None, lambda: write_stdout(_written(made, name, answers=answers)), formats))
+    out.emit(Result(document, None, lambda: write_stdout(str(formats[_FORMATS[name]]())), formats))
+    return 0
+
+
+def _every_topic(seed: int, seeds: str | None, form: str | None, out: Output) -> int:
+    """The practice page, or a question bank of every topic."""
+    from roofline.teach.worksheets import TOPICS, sheet
+    from roofline.teach.worksheets.practice import practice
+    from roofline.teach.worksheets.sheet import parse_seeds
+
+    name = _format(form, out.file)
+    if out.file is None or out.json or name not in ("html", *_BANKS) or (name == "html" and seeds is not None):
+        raise InputError("all topics are a practice page (-o FILE.html) or a question bank (-o FILE.xml, -o FILE.zip)")
+    if name == "html":
+        content: str | bytes = practice(seed)
+    else:
+        numbers = [seed] if seeds is None else parse_seeds(seeds)
+        content = _written([sheet(topic, one) for topic in TOPICS for one in numbers], name, answers=True)
+    files.check_target(out.file)
+    files.write_whole(out.file, content.encode() if isinstance(content, str) else content)
+    out.note(f"wrote {out.file}")
     return 0
 
 
@@ -113,8 +148,13 @@ def _seed(text: str | None) -> int:
     return int(text)
 
 
-def _written(made: Sheet, form: str, *, answers: bool) -> str:
-    """A sheet in a format."""
+def _written(sheets: Sequence[Sheet], form: str, *, answers: bool) -> str | bytes:
+    """A sheet in a format; several in one for learning-management systems."""
+    if form in _BANKS:
+        from roofline.teach.worksheets.lms import moodle, qti
+
+        return moodle(sheets) if form == "moodle" else qti(sheets)
+    (made,) = sheets
     if form == "html":
         from roofline.teach.worksheets.page import page
 
@@ -148,7 +188,7 @@ def _class_set(topic: str, text: str, form: str | None, out: Output, *, answers:
     width = len(str(seeds[-1]))
     for made in sheets:
         file = f"{topic}-{made.seed:0{width}d}{_FORMATS[name]}"
-        files.write_whole(folder / file, _written(made, name, answers=answers).encode())
+        files.write_whole(folder / file, str(_written([made], name, answers=answers)).encode())
     files.write_whole(folder / "key.csv", as_csv(answer_rows(sheets)).encode())
     out.note(f"wrote {folder}: {len(sheets)} sheets and key.csv")
 

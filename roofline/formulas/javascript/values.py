@@ -41,9 +41,17 @@ class Field:
     factory: Any = None
 
 
-@functools.cache
+_KNOWN: dict[type, dict[str, Field] | None] = {}
+
+
 def fields(cls: type) -> dict[str, Field] | None:
     """The fields of a class in the order in which its constructor takes them; None of a class without."""
+    if cls not in _KNOWN:
+        _KNOWN[cls] = _fields(cls)
+    return _KNOWN[cls]
+
+
+def _fields(cls: type) -> dict[str, Field] | None:
     if issubclass(cls, BaseModel):
         return {name: _of_model(info) for name, info in cls.model_fields.items()}
     if not dataclasses.is_dataclass(cls):

@@ -30,7 +30,8 @@ from roofline.measure.bench.records_file import RecordsFile
 from roofline.measure.bench.run import Progress, execute, same_machine
 from roofline.measure.bench.run import Request as BenchRequest
 from roofline.measure.bench.suites import COLD
-from roofline.measure.profile.profile import AlignedOperator, Profile, profile
+from roofline.measure.profile.comparison import AlignedOperator
+from roofline.measure.profile.profile import Profile, profile
 from roofline.measure.profile.records import records_of
 from roofline.measure.profile.rules import Rules
 from roofline.measure.profile.trace import ACTIVITIES

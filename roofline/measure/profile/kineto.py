@@ -259,9 +259,11 @@ class _Reader:
             column.append(value)
 
     def _call(self, event: dict[str, Any]) -> None:
-        args = event.get("args") or {}
+        args, name = event.get("args") or {}, str(event["name"])
+        if name == "record_param_comms" and (collective := args.get("Collective name")):
+            name = f"nccl:{collective}"  # the operator of every collective has one name
         operator = HostOperator(
-            str(event["name"]),
+            name,
             tuple(as_shape(entry) for entry in args.get("Input Dims") or args.get("Input dims") or ()),
             tuple(str(text) for text in args.get("Input type") or ()),
             tuple(str(text) for text in args.get("Concrete Inputs") or ()),

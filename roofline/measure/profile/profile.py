@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.measure.profile.alignment import Aligned, align, planned_operators, units_of
+from roofline.formatting import percent, plural
+from roofline.formatting import seconds as format_seconds
+from roofline.measure.profile.alignment import ATTENTION, Aligned, align, planned_operators, units_of
 from roofline.measure.profile.comparison import AlignedOperator, Difference, Table, decompose
 from roofline.measure.profile.gaps import Gaps, find_gaps, running
 from roofline.measure.profile.operators import (
@@ -46,7 +48,8 @@ class Profile:
         steps: in the order of their start.
         operators: by kind, the longest first.
         details: by operator and shape, the longest first.
-        gaps: idle times of the device, over all steps.
+        gaps: idle times of the device, over all steps; of several devices those of the one whose kernels take longest.
+        gaps_of_devices: of each device by its number.
         outside_s: the time of kernels that are in no step.
         alignment: with a model: its operators and the kernels that are none of them.
         inputs: files that were read.
@@ -59,6 +62,7 @@ class Profile:
     operators: list[OperatorTime]
     details: list[OperatorTime]
     gaps: Gaps
+    gaps_of_devices: dict[int, Gaps]
     outside_s: float
     identities: list[Identity | None]
     model: str = ""
@@ -144,6 +148,16 @@ class Profile:
                 "communication_s": gaps.communication_s,
                 "communication_exposed_s": gaps.communication_exposed_s,
                 "longest": [{"start_s": start, "duration_s": length, "cause": cause} for start, length, cause in gaps.longest],
+                "devices": [
+                    {
+                        "device": device,
+                        "span_s": own.span_s,
+                        "running_s": own.running_s,
+                        "idle_s": own.idle_s,
+                        "communication_exposed_s": own.communication_exposed_s,
+                    }
+                    for device, own in self.gaps_of_devices.items()
+                ],
             },
             "gains": [
                 {
@@ -217,6 +231,7 @@ class _Analysis:
             self.rules.identify(kernels_.names[name], hosts[operator])
             for name, operator in zip(kernels_.name, kernels_.operator, strict=True)
         ]
+        self._find_routers()
         self.records = [self.rules.record(operator) for operator in kernels_.operators]
         self.steps = find_steps(trace, self.rules, self.records)
         self.costing = Costing(self.hardware, self.estimator())
@@ -274,6 +289,18 @@ class _Analysis:
         details = sorted(merged.values(), key=lambda entry: -entry.time_s)
         if self.without_lengths:
             self.notes.append("the trace does not say how long the contexts are: attention has no bound, nor has a whole step")
+        if (share := self._by_words()) > 0.001:
+            self.notes.append(f"{percent(share, 1)} of the kernels' time is understood by the words of their names alone")
+        self._note_collectives()
+        of_devices = self._gaps_of_devices()
+        gaps = max(of_devices.values(), key=lambda own: own.running_s, default=Gaps(0, 0, 0, 0, 0, 0, 0, 0))
+        if len(of_devices) > 1:
+            idle = sorted(own.idle_s / own.span_s for own in of_devices.values() if own.span_s)
+            busiest = next(device for device, own in of_devices.items() if own is gaps)
+            self.notes.append(
+                f"times are of {plural(len(of_devices), 'device')} together, gaps of device {busiest}; the devices are idle "
+                f"{percent(idle[0])} to {percent(idle[-1])} of their steps"
+            )
         alone = [entry.why_none for entry in details if entry.why_none]
         self.notes += list(dict.fromkeys(alone))[:3]
         return Profile(
@@ -282,7 +309,8 @@ class _Analysis:
             steps=self.steps,
             operators=_by_kind(details),
             details=details,
-            gaps=self._gaps(),
+            gaps=gaps,
+            gaps_of_devices=of_devices,
             outside_s=float(sum(seconds for seconds, of in zip(self.trace.kernels.duration_s, member, strict=True) if of < 0)),
             identities=self.identities,
             model=self.request.model.name if self.request is not None else "",
@@ -292,6 +320,45 @@ class _Analysis:
             inputs=[*self.inputs, *(self.costing.estimator.fits.inputs.values() if self.costing.estimator is not None else ())],
             notes=list(dict.fromkeys(self.notes)),
         )
+
+    def _find_routers(self) -> None:
+        """Top-k and sorts of PyTorch choose experts where products of experts come next, and tokens where attention does."""
+        following: dict[int, str] = {}
+        for at in range(len(self.identities) - 1, -1, -1):
+            identity, device = self.identities[at], self.trace.kernels.device[at]
+            if identity is None:
+                continue
+            if identity.kind in ("grouped_gemm", "permute", *ATTENTION):
+                following[device] = identity.kind
+            elif (
+                identity.kind == "sampling"
+                and getattr(identity.rule, "generic", False)
+                and following.get(device) in ("grouped_gemm", "permute")
+            ):
+                self.identities[at] = replace(identity, kind="router")
+
+    def _note_collectives(self) -> None:
+        """Say how much time is of a kernel that does any collective, where the trace does not say which."""
+        seconds = sum(
+            duration
+            for identity, operator, duration in zip(
+                self.identities, self.trace.kernels.operator, self.trace.kernels.duration_s, strict=True
+            )
+            if identity is not None and identity.kind == "all_reduce" and getattr(identity.rule, "generic", False)
+            if operator < 0
+        )
+        if seconds:
+            self.notes.append(
+                f"{format_seconds(seconds)} in kernels that do any collective are counted as all-reduce: the trace does not "
+                "say which"
+            )
+
+    def _by_words(self) -> float:
+        """The share of the kernels' time that only rules for words in names know."""
+        bare = {name for name, family in self.rules.families.items() if family.bare}
+        known = zip(self.identities, self.trace.kernels.duration_s, strict=True)
+        seconds = sum(seconds for identity, seconds in known if identity is not None and identity.family in bare)
+        return seconds / (sum(self.trace.kernels.duration_s) or 1.0)
 
     def _equal_steps(self) -> tuple[list[int], list[Step]]:
         """The number of the group of each step, steps of one kind and numbers being equal; and the first step of each group."""
@@ -392,8 +459,8 @@ class _Analysis:
             totals.append((bound, estimate))
         return [totals[group] for group in groups]
 
-    def _gaps(self) -> Gaps:
-        """Gaps over all steps; over the whole trace where it has no steps."""
+    def _gaps_of_devices(self) -> dict[int, Gaps]:
+        """Gaps over all steps by device; over the whole trace where it has no steps."""
         import numpy as np
 
         collective = np.array(
@@ -403,13 +470,23 @@ class _Analysis:
             chosen = [np.arange(len(self.trace.kernels))] if not self.trace.serialized else []
         else:
             chosen = [step.kernels for step in self.steps]
-        parts = [find_gaps(self.trace, kernels_, collective) for kernels_ in chosen]
-        longest = sorted((gap for part in parts for gap in part.longest), key=lambda gap: -gap[1])[:20]
-        names = (
-            "span_s", "running_s", "launch_bound_s", "after_sync_s", "queued_s", "unknown_s", "communication_s",
-            "communication_exposed_s",
-        )  # fmt: skip
-        return Gaps(**{name: sum(getattr(part, name) for part in parts) for name in names}, longest=tuple(longest))
+        device = self.trace.kernels.column("device")
+        return {
+            number: _sum(find_gaps(self.trace, own[device[own] == number], collective) for own in chosen)
+            for number in np.unique(device).tolist()
+            if chosen
+        }
+
+
+def _sum(parts: Iterable[Gaps]) -> Gaps:
+    """Gaps of several steps together."""
+    parts = list(parts)
+    longest = sorted((gap for part in parts for gap in part.longest), key=lambda gap: -gap[1])[:20]
+    names = (
+        "span_s", "running_s", "launch_bound_s", "after_sync_s", "queued_s", "unknown_s", "communication_s",
+        "communication_exposed_s",
+    )  # fmt: skip
+    return Gaps(**{name: sum(getattr(part, name) for part in parts) for name in names}, longest=tuple(longest))
 
 
 def _by_kind(details: Sequence[OperatorTime]) -> list[OperatorTime]:

@@ -60,6 +60,7 @@ class StepMatch:
     Attributes:
         kind: of the step: "capture" of a graph, "step" where it does not say what was in it.
         prefills, decodes: sequences.
+        running: sequences that generate or are still at their prompts.
         prefill_tokens, decode_tokens: their new tokens.
         prefill_kv, decode_kv: tokens attended to, summed over sequences, new ones included.
         prefill_pairs: sum of new x attended tokens over the prefills.
@@ -69,12 +70,53 @@ class StepMatch:
     kind: StepKind
     prefills: int | None = None
     decodes: int | None = None
+    running: int | None = None
     prefill_tokens: int | None = None
     decode_tokens: int | None = None
     prefill_kv: int | None = None
     decode_kv: int | None = None
     prefill_pairs: int | None = None
     tokens: int | None = None
+
+
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::")
+_PART = re.compile(r"\d+")
+
+
+def bare_name(name: str) -> str:
+    """The name of a kernel without what it returns, template arguments and parameters; of a mangled one the readable name.
+
+    >>> bare_name("std::enable_if<(((8)>(0))), void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(int)")
+    'vllm::fused_add_rms_norm_kernel'
+    >>> bare_name("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDB8_Li256EEEvPT0_.kd")
+    'aiter::add_rmsnorm_quant_kernel'
+    """
+    if name.startswith("_Z"):
+        return _unmangled(name)
+    depth, outside = 0, list[str]()
+    for character in _ANONYMOUS.sub("", name):
+        if character == "(" and not depth:
+            break  # parameters, after which comes nothing of the name
+        if character in "<(":
+            depth += 1
+        elif character in ">)":
+            depth = max(depth - 1, 0)
+        elif not depth:
+            outside.append(character)
+    return "".join(outside).strip().rsplit(" ", 1)[-1]
+
+
+def _unmangled(name: str) -> str:
+    """The names of a mangled one, up to its template arguments."""
+    at = 2 + len(name[2:]) - len(name[2:].lstrip("NL"))
+    parts: list[str] = []
+    while (length := _PART.match(name, at)) is not None:
+        end = length.end() + int(length[0])
+        parts.append(name[length.end() : end])
+        at = end
+        if not name.startswith("_ZN"):  # a single name: what follows are its types
+            break
+    return "::".join(part for part in parts if not part.startswith("_GLOBAL__N")) or name
 
 
 @dataclass(slots=True)
@@ -84,6 +126,7 @@ class _Tried:
     family: str
     rule: Any
     whole: bool = False
+    bare: bool = False
     _regex: re.Pattern[str] | None = None
 
     def match(self, name: str) -> re.Match[str] | None:
@@ -115,7 +158,7 @@ class Rules:
 
     @cached_property
     def _kernel_rules(self) -> list[_Tried]:
-        return [_Tried(name, rule) for name, family in self.families.items() for rule in family.kernels]
+        return [_Tried(name, rule, bare=family.bare) for name, family in self.families.items() for rule in family.kernels]
 
     @cached_property
     def _operator_rules(self) -> list[_Tried]:
@@ -139,8 +182,9 @@ class Rules:
     def _identify(self, kernel_name: str, operator_name: str) -> Identity | None:
         operator = self._operator(operator_name) if operator_name else None
         name = _GRAPH.sub("", kernel_name)
+        bare = bare_name(name)
         for tried in self._kernel_rules:
-            if match := tried.match(name):
+            if match := tried.match(bare if tried.bare else name):
                 break
         else:
             if operator is None:
@@ -293,11 +337,12 @@ def _step(rule: StepRule, match: re.Match[str]) -> StepMatch:
     if batch is not None and kind in ("prefill", "decode"):
         numbers.setdefault(f"{kind}s", batch)
     if kind is None:
-        prefills, decodes = numbers.get("prefills"), numbers.get("decodes")
+        prefills, decodes = numbers.get("prefills"), numbers.get("decodes") or numbers.get("running")
         kind = "mixed" if prefills and decodes else "prefill" if prefills else "decode" if decodes else "step"
     if kind in ("prefill", "decode") and "tokens" in numbers:
         numbers.setdefault(f"{kind}_tokens", numbers["tokens"])
     parts = [numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in numbers]
-    if parts:
+    missing = any(numbers.get(f"{part}s") and f"{part}_tokens" not in numbers for part in ("prefill", "decode"))
+    if parts and not missing:
         numbers.setdefault("tokens", sum(parts))
     return StepMatch(kind, **numbers)

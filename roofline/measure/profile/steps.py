@@ -43,14 +43,15 @@ class Step:
     @property
     def batch(self) -> int | None:
         """Sequences; None if not known."""
-        known = [self.numbers[name] for name in ("prefills", "decodes") if name in self.numbers]
+        known = [self.numbers[name] for name in ("prefills", "decodes", "running") if name in self.numbers]
         return int(sum(known)) if known else None
 
     @property
     def new_tokens(self) -> int | None:
         """Tokens that are computed, of all sequences; None if not known."""
         known = [self.numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in self.numbers]
-        if known:
+        missing = any(self.numbers.get(f"{part}s") and f"{part}_tokens" not in self.numbers for part in ("prefill", "decode"))
+        if known and not missing:
             return int(sum(known))
         return int(self.numbers["tokens"]) if "tokens" in self.numbers else None
 
@@ -84,7 +85,9 @@ class Step:
         return tuple(Segment(n, new, cached, decode=part == "decode") for n, new in parts if n and new)
 
 
-NUMBERS = ("prefills", "decodes", "prefill_tokens", "decode_tokens", "prefill_kv", "decode_kv", "prefill_pairs", "tokens")
+NUMBERS = (
+    "prefills", "decodes", "running", "prefill_tokens", "decode_tokens", "prefill_kv", "decode_kv", "prefill_pairs", "tokens",
+)  # fmt: skip
 """What an annotation may say of a step (`roofline.measure.profile.rules.StepMatch`)."""
 
 
@@ -120,6 +123,8 @@ def find_steps(trace: Trace, rules: Rules, records: list[dict[str, Any] | None])
         if chosen:
             annotation, kind, numbers = chosen[number]
             step.name, step.kind, step.numbers = annotation.name, "" if kind == "step" else kind, dict(numbers)
+            if "running" in step.numbers:
+                _divide_running(step, trace, records)
         if step.batch is None or step.new_tokens is None:
             _infer(step, trace, records)
         elif step.cached_tokens is None:
@@ -186,10 +191,7 @@ def _by_embedding(trace: Trace, records: list[dict[str, Any] | None]) -> np.ndar
     import numpy as np
 
     looks_up = np.array(
-        [
-            record is not None and record.get("op") == "embedding" and (record.get("n") or 0) >= EMBEDDING_ROWS
-            for record in records
-        ],
+        [record is not None and _looks_up(record) for record in records],
         dtype=bool,
     )
     operator = trace.kernels.column("operator")
@@ -219,6 +221,36 @@ def _attention(seen: list[dict[str, Any]]) -> dict[str, float]:
     return {f"{part}s": batch, f"{part}_tokens": batch * new, f"{part}_kv": batch * attended}
 
 
+def _divide_running(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> None:
+    """Count running sequences as decodes, unless shapes say that the step has more tokens than one of each.
+
+    Then some are still at their prompts, or all verify drafts: the kind is not known. Nor is it beside new sequences, where
+    all are counted as decodes.
+    """
+    running = int(step.numbers["running"])
+    tokens = [record["tokens"] for record in _seen(step, trace, records) if _looks_up(record)]
+    alone = not step.numbers.get("prefills") and bool(tokens)
+    if alone and max(tokens) > _padded(running):
+        step.kind, step.numbers["tokens"] = "", max(tokens)
+        return
+    step.numbers["decodes"] = step.numbers.pop("running")
+    if alone:
+        step.numbers["decode_tokens"] = running
+
+
+def _padded(sequences: int) -> int:
+    """The size of the graph that vLLM runs for a batch: 1, 2, 4, then multiples of 8, of 16 from 256 on."""
+    if sequences <= 4:
+        return 1 << max(sequences - 1, 0).bit_length()
+    grain = 8 if sequences < 256 else 16
+    return -(-sequences // grain) * grain
+
+
+def _looks_up(record: dict[str, Any]) -> bool:
+    """Whether a record is of a lookup in the vocabulary's embedding."""
+    return record.get("op") == "embedding" and (record.get("n") or 0) >= EMBEDDING_ROWS
+
+
 def _infer_lengths(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> None:
     """The lengths of contexts by the shapes of attention, where they agree with what the annotation says."""
     numbers = _attention(_seen(step, trace, records))
@@ -234,7 +266,7 @@ def _infer(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> No
         step.numbers |= numbers
         step.inferred = True
         return
-    tokens = [record["tokens"] for record in seen if record.get("op") == "embedding" and record.get("n", 0) >= EMBEDDING_ROWS]
+    tokens = [record["tokens"] for record in seen if _looks_up(record)]
     products = [record for record in seen if record.get("op") == "gemm" and {"m", "n"} <= record.keys()]
     if not tokens and products:
         tokens = [max(record["m"] for record in products)]
@@ -246,6 +278,6 @@ def _infer(step: Step, trace: Trace, records: list[dict[str, Any] | None]) -> No
     if step.kind == "" and rows < tokens[0]:
         step.numbers |= {"prefills": rows, "prefill_tokens": tokens[0]}
     elif step.kind == "decode":
-        step.numbers |= {"decodes": tokens[0], "decode_tokens": tokens[0]}
+        step.numbers = {"decodes": tokens[0], "decode_tokens": tokens[0]} | step.numbers
     elif step.new_tokens is None:
         step.numbers["tokens"] = tokens[0]

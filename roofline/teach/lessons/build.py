@@ -119,7 +119,7 @@ def _outputs(executed: ExecutedCell, count: int) -> list[dict[str, Any]]:
 
 _STYLES = ("style", "figures", "print", "lesson")
 _BAR = ("elements", "actions", "bar")
-_SCRIPTS = (*_BAR, "packed", "state", "controls", "view", "lesson")
+_SCRIPTS = (*_BAR, "packed", "state", "controls", "view", "answers", "lesson")
 _COMPUTED = (Formula, Plot, Table)
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
 _COURSE = "Inference, computed: eight lessons"
@@ -152,6 +152,7 @@ def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> 
         packed=packed,
         controls_json=as_json([] if play is None else [asdict(control) for control in play.controls]),
         data=True,
+        answers=f"{lesson.title}, {_provenance()}",
         scripts=(own, model),
         script=own,
     )
@@ -169,7 +170,9 @@ def index(lessons: Sequence[ExecutedLesson]) -> str:
         "Derivations in which every number is computed, questions before answers, exercises that check themselves, pages to "
         "play with."
     )
-    body = f'<ol class="course">\n{entries}</ol>\n'
+    # `lessons/build.py` writes the practice page
+    link = '<p><a href="practice.html">Practice</a>: problems of every topic, a few minutes each, that check themselves.</p>\n'
+    body = f'<ol class="course">\n{entries}</ol>\n{link}'
     own = page_scripts((*_BAR, "course"))
     return _render(
         title=_COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,

@@ -54,9 +54,7 @@ def build(to: Path, seed: int, length: Length = "term", course: str = "..") -> T
     parse_seeds(str(seed))
     if length not in LENGTHS:
         raise InputError(f"a course takes {', '.join(LENGTHS)}, not {length!r}")
-    papers = {
-        f"assignment-{week.number:02d}": sheet for week in WEEKS if (sheet := assignment(week.number, seed)) is not None
-    }
+    papers = {f"assignment-{week.number:02d}": sheet for week in WEEKS if (sheet := assignment(week.number, seed)) is not None}
     if length != "term":
         papers = {name: papers[f"assignment-{week.number:02d}"] for name, week in _of_units(length, papers)}
     else:
@@ -80,8 +78,8 @@ def build(to: Path, seed: int, length: Length = "term", course: str = "..") -> T
 
 
 _EXAM_RULES = (
-    "Formulas in symbols before numbers; a number without a unit is worth no more than its formula. Allowed: a calculator, and one "
-    "page of notes of your own. Of a model or a device that is named, everything that you need is in the problem."
+    "Formulas in symbols before numbers; a number without a unit is worth no more than its formula. Allowed: a calculator, and "
+    "one page of notes of your own. Of a model or a device that is named, everything that you need is in the problem."
 )
 
 
@@ -105,7 +103,8 @@ def syllabus(length: Length = "term", course: str = "..") -> str:
     """
     lines = [f"# {_TITLE}", "", _ABOUT, ""]
     lines += {"term": _weeks, "days": _days, "hours": _hours}[length](course)
-    lines += ["", "## Outcomes", "", "After the course students can:", "", "| | outcome | lesson | problems |", "|---|---|---|---|"]
+    lines += ["", "## Outcomes", "", "After the course students can:", ""]
+    lines += ["| | outcome | lesson | problems |", "|---|---|---|---|"]
     taught = _taught(length)
     for number, outcome in enumerate((one for one in OUTCOMES if one.unit in taught), 1):
         lines.append(f"| {number} | {outcome.text} | {outcome.unit} | {', '.join(f'`{name}`' for name in outcome.templates)} |")
@@ -115,13 +114,13 @@ def syllabus(length: Length = "term", course: str = "..") -> str:
 
 
 _ABOUT = (
-    "For students of computer science from the third year on, who know matrices, have programmed in Python, and have heard what a "
-    "neural network is. Pages, decks and notebooks of the lessons need nothing but a browser; every number in them is computed by "
-    "the toolkit."
+    "For students of computer science from the third year on, who know matrices, have programmed in Python, and have heard "
+    "what a neural network is. Pages, decks and notebooks of the lessons need nothing but a browser; every number in them is "
+    "computed by the toolkit."
 )
 _MARKS = (
-    "Assignments 30 %, the best ten of eleven; lab 10 %; midterm 15 %; project 20 %; final 25 %. Problems are marked by the scheme "
-    "in `marking.html`, the project by its rubric."
+    "Assignments 30 %, the best ten of eleven; lab 10 %; midterm 15 %; project 20 %; final 25 %. Problems are marked by the "
+    "scheme in `marking.html`, the project by its rubric."
 )
 
 
@@ -169,13 +168,13 @@ def marking(papers: Iterable[tuple[str, Sheet]]) -> str:
     Args:
         papers: by name.
     """
-    lines = [
-        "# Marking scheme", "",
-        f"Each problem has {POINTS} points: 1 for the right quantities, 1 for the formula in symbols before any number, 1 for the "
-        "number within its tolerance, 1 for a unit whose prefix is what it says. A number without a formula is worth 1 point at "
-        f"most; a formula with a slip in the arithmetic {POINTS - 1}. Usual mistakes are in the keys: take 1 point for each, once a paper. "
-        "A choice has all its points or none.",
-    ]  # fmt: skip
+    rules = (
+        f"Each problem has {POINTS} points: 1 for the right quantities, 1 for the formula in symbols before any number, 1 for "
+        "the number within its tolerance, 1 for a unit whose prefix is what it says. A number without a formula is worth 1 "
+        f"point at most; a formula with a slip in the arithmetic {POINTS - 1}. Usual mistakes are in the keys: take 1 point "
+        "for each, once a paper. A choice has all its points or none."
+    )
+    lines = ["# Marking scheme", "", rules]
     for name, sheet in papers:
         lines += ["", f"## {sheet.title}", "", f"[key]({name}-key.html)", "", "| | template | answer | |", "|---|---|---|---|"]
         for entry in sheet.problems:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
+from ruamel.yaml import YAML
 
 from roofline.teach.term.syllabus import UNITS
 
@@ -36,7 +36,7 @@ class Text:
 @cache
 def reading_list() -> dict[str, Text]:
     """The texts by key."""
-    entries = yaml.safe_load(Path(__file__).with_name("reading.yaml").read_text(encoding="utf-8"))
+    entries = YAML(typ="safe").load(Path(__file__).with_name("reading.yaml"))
     return {
         key: Text(text=entry["text"], url=entry["url"], opened=str(entry["opened"] or "")) for key, entry in entries.items()
     }
@@ -48,9 +48,9 @@ def markdown() -> str:
     lines = [
         "# Reading list",
         "",
-        "What each lesson is based on. The first entry of a lesson is to be read before it, an hour at most; the others are for",
-        "those who want the derivation from another side. An entry that was not opened for this list is cited from what is known",
-        "of it: open it before you assign it.",
+        "What each lesson is based on. The first entry of a lesson is to be read before it, an hour at most; the others are",
+        "for those who want the derivation from another side. An entry that was not opened for this list is cited from what",
+        "is known of it: open it before you assign it.",
         "",
         "| lesson | read | |",
         "|---|---|---|",

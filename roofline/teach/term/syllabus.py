@@ -30,7 +30,8 @@ UNITS = (
     Unit(3, "03_the_roofline", "The roofline", ("roofline", "memory-hierarchy"), ("williams", "flashattention", "rmsnorm")),
     Unit(4, "04_batching", "Batching", ("batching",), ("pope", "scaling-book", "hydragen")),
     Unit(5, "05_measured_against_predicted", "Measured against predicted", ("measured",), ("accuracy", "matmul", "hoefler")),
-    Unit(6, "06_experts_and_parallelism", "Mixtures of experts, parallelism", ("moe",), ("mixtral", "megatron", "gpipe", "gshard")),
+    Unit(6, "06_experts_and_parallelism", "Mixtures of experts, parallelism", ("moe",),
+         ("mixtral", "megatron", "gpipe", "gshard")),
     Unit(7, "07_from_steps_to_service", "From steps to service", ("serving",), ("orca", "sarathi", "simulation")),
     Unit(8, "08_when_memory_runs_out", "When memory runs out", ("preemption",), ("pagedattention", "preemption")),
     Unit(9, "09_quantization", "Quantization", ("quantization",), ("llm-int8", "gptq", "awq", "mx")),
@@ -72,7 +73,8 @@ WEEKS = (
     Week(8, 8, "Make a server preempt; recompute or swap? `roofline preempt`."),
     Week(9, 9, "The same model in four formats on two cards: what changes at which batch?", "project: bounds, two pages"),
     Week(10, 10, "When does a draft model pay off, and when do prefixes? `roofline simulate` with both."),
-    Week(11, 11, "Plan one service three ways, and defend the cheapest: `roofline plan`.", "project: a prediction, before measuring"),
+    Week(11, 11, "Plan one service three ways, and defend the cheapest: `roofline plan`.",
+         "project: a prediction, before measuring"),
     Week(12, 12, "Project talks, 8 minutes each and 4 for questions.", "project: report"),
 )  # fmt: skip
 """Twelve weeks. The final follows in the weeks of exams."""
@@ -86,7 +88,11 @@ DAYS = (
 
 HOURS = (
     ("Hour 1: bytes", (1, 2), "Of lesson 1 the parts up to *What a token moves*, of lesson 2 all but the latent."),
-    ("Hour 2: time", (3, 4), "Of lesson 3 the roofline and *Attention*, of lesson 4 *Throughput against latency* and what fits."),
+    (
+        "Hour 2: time",
+        (3, 4),
+        "Of lesson 3 the roofline and *Attention*, of lesson 4 throughput, latency and what fits.",
+    ),
     ("Hour 3: users", (7, 11), "Of lesson 7 *What users see* and *Too much load*, of lesson 11 the plan."),
 )
 """Three hours: the lessons of each, and which parts of them."""
@@ -110,7 +116,8 @@ class Outcome:
 OUTCOMES = (
     Outcome("count the parameters, FLOP and bytes of a model from its config", 1, (
         "transformer-attention-weights", "transformer-mlp-weights", "transformer-total-parameters",
-        "transformer-flops-per-token", "transformer-prefill-attention",
+        "transformer-flops-per-token", "transformer-prefill-attention", "transformer-rule-of-two", "transformer-token-bytes",
+        "transformer-equal-context",
     )),
     Outcome("compute the KV cache of any attention, in the right units, and say what fits", 2, (
         "kv-cache-per-token", "kv-cache-batch", "kv-cache-tokens-that-fit", "kv-cache-window", "kv-cache-latent",
@@ -121,6 +128,7 @@ OUTCOMES = (
     )),
     Outcome("place an operator on the roofline, and say what bounds it", 3, (
         "roofline-ridge-point", "roofline-gemm-intensity", "roofline-decode-attention", "roofline-which-side",
+        "roofline-norm",
     )),
     Outcome("give a lower bound for the time of a layer or a step", 3, (
         "roofline-layer-time", "roofline-share-of-peak", "batching-decode-floor",
@@ -133,6 +141,7 @@ OUTCOMES = (
     )),
     Outcome("choose a batch size from throughput, latency and memory", 4, (
         "batching-critical-batch", "batching-decode-rate", "batching-longer-step", "batching-sequences-that-fit",
+        "batching-promise", "batching-throughput-limit",
     )),
     Outcome("compare a measurement with a bound, and name what is missing", 5, (
         "measured-mfu", "measured-mbu", "measured-over-the-bound", "measured-below-the-bound", "measured-cache-in-l2",
@@ -151,13 +160,30 @@ OUTCOMES = (
     Outcome("say what prompts beside answers do to latency", 7, (
         "serving-chunked-prompt", "serving-longer-steps", "serving-prompts-share",
     )),
-    Outcome("size a service from its objectives, and give its cost", 7, ("serving-cost", "serving-replicas", "serving-goodput")),
+    Outcome("size a service from its objectives, and give its cost", 7, (
+        "serving-cost", "serving-replicas", "serving-goodput",
+    )),
     Outcome("decide between recomputing and swapping a preempted sequence", 8, (
         "preemption-swap-time", "preemption-recompute-time", "preemption-break-even-link", "preemption-crossover",
         "preemption-copy-calls",
     )),
     Outcome("say when a server runs out of memory, and how much of it blocks waste", 8, (
         "preemption-blocks", "preemption-fragmentation", "preemption-first-eviction", "preemption-host-memory",
+    )),
+    Outcome("count the bits of a quantized weight, and say what fewer of them change in memory, decode and prefill", 9, (
+        "quantization-effective-bits", "quantization-weight-bytes", "quantization-fits", "quantization-decode-floor",
+        "quantization-prefill", "quantization-critical-batch", "quantization-kv-cache", "quantization-cache-dominates",
+        "quantization-find-the-mistakes",
+    )),
+    Outcome("say when a draft pays off, and how long it should be", 10, (
+        "speculation-tokens-per-round", "speculation-accepted-share", "speculation-round-time", "speculation-speed-up",
+        "speculation-break-even", "speculation-best-k", "speculation-large-batch", "speculation-draft-memory",
+        "speculation-find-the-mistakes",
+    )),
+    Outcome("say which tokens requests share, what that saves and what it takes", 10, (
+        "prefix-caching-blocks", "prefix-caching-cached-share", "prefix-caching-ttft-saved", "prefix-caching-shared-memory",
+        "prefix-caching-prefixes-that-fit", "prefix-caching-lru", "prefix-caching-chat", "prefix-caching-host-link",
+        "prefix-caching-who-shares",
     )),
     Outcome("size prefill and decode pools, and the transfer between them", 11, (
         "disaggregation-transfer-time", "disaggregation-layer-by-layer", "disaggregation-break-even-link",

@@ -80,6 +80,7 @@ def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
 _BASE = {
     "bytes": "bytes", "flop": "FLOP", "flop/s": "FLOP/s", "bytes/s": "bytes/s", "flop/byte": "FLOP/byte", "s": "seconds",
     "share": "a fraction, 0.25 for 25 %", "ratio": "a plain number", "usd": "USD",
+    "joules": "joules",
 }  # fmt: skip
 _HINT_WITHIN = 0.005
 

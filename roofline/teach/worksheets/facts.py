@@ -52,6 +52,43 @@ def layer_weights(name: str) -> int:
     return int(sum(operator.parameters * layers for operator, layers in operators if layers > 1 and isinstance(operator, Gemm)))
 
 
+@cache
+def streamed_seconds(name: str, card: str, batch: int, new: int, cached: int) -> float:
+    """Return the least time of a decode step with `new` tokens per sequence: its bytes over the bus, or its products."""
+    (bound,) = floors(request(name, card), (Segment(batch, new, cached, decode=True),))
+    return float(max((bound.weight_bytes + bound.cache_bytes) / bound.bandwidth, bound.compute_s))
+
+
+@cache
+def step_flops(name: str, batch: int, new: int, cached: int) -> float:
+    """Return the FLOP of all matrix products of a step."""
+    operators = step_operators(name, batch, new, cached).values()
+    return float(sum(operator.cost().matrix_flops * layers for operator, layers in operators))
+
+
+@cache
+def layer_flops(name: str, tokens: int) -> float:
+    """Return the FLOP of the linear layers of a dense model for a number of tokens."""
+    operators = step_operators(name, 1, tokens, 0).values()
+    linear = [(one, layers) for one, layers in operators if layers > 1 and isinstance(one, Gemm)]
+    return float(sum(one.cost().matrix_flops * layers for one, layers in linear))
+
+
+@cache
+def quantized_layers(name: str, tokens: int, quantization: str) -> tuple[tuple[Operator, int], ...]:
+    """Return the linear operators of a dense model's layers under a scheme, each with the number of layers that have it."""
+    step = (Segment(1, tokens, 0),)
+    memory = request(name, "h200-sxm", quantization=quantization).memory
+    graph = build(model(name), memory.deployment, memory.precision, step)
+    return tuple((one, int(layers)) for one, layers in graph.values() if layers > 1 and isinstance(one, Gemm))
+
+
+@cache
+def loaded_bytes(name: str, **options: Any) -> float:
+    """Return the bytes of a model's weights with their metadata; `options` are those of `roofline.analyze`, hashable."""
+    return _plain(request(name, "h200-sxm", **options).memory.fullest_stage.loaded_bytes)
+
+
 def of_other_depth(rng: Rng, name: str) -> str:
     """Draw the name of a model: the model itself, or `NAME@LAYERS` with 4, 8 or 12 layers more or fewer."""
     layers = model(name).num_hidden_layers

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from roofline import formatting
 from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets.parsing import parse_answer
 
@@ -15,6 +16,9 @@ _EXACT = 1e-9
 # How near a ratio has to be to a known factor; more exactly for a prefix than for a forgotten term.
 _NEAR, _SHARP = 0.012, 0.004
 _CLOSE = 0.1
+# How near a factor has to be to quantities of the problem, and how many of these are named: more of them are no help.
+_OF_QUANTITY = 0.006
+_MAX_IDEAS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +30,26 @@ class KnownMistake:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownQuantity:
+    """A number that the answer is computed from, in base units, and what it is, such as "the number of layers"."""
+
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerKey:
-    """What is needed to judge an answer: the right one in base units, its tolerance, and the usual mistakes."""
+    """What is needed to judge an answer: the right one in base units, its tolerance, and the usual mistakes.
+
+    `quantities` are what it is computed from: feedback on an answer that is off by the value of one names it.
+    """
 
     kind: str
     value: float
     tolerance: float
     choices: tuple[str, ...]
     mistakes: tuple[KnownMistake, ...]
+    quantities: tuple[KnownQuantity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,21 +126,64 @@ def _what_is_off(value: float, key: AnswerKey) -> str:
     ratio = value / key.value
     side = "large" if ratio > 1 else "small"
     factor = ratio if ratio > 1 else 1 / ratio
+    unit = _unit_that_is_off(factor, side, key.kind)
+    if unit != "":
+        return unit
+    if factor < 1 + _CLOSE:
+        return f"It is within 10 %, a little too {side}: more than rounding. Is a small term missing, or one too many?"
+    idea = _idea(factor, key)
+    if is_near(factor, 8, _NEAR):
+        return f"It is too {side} by a factor of 8: bits and bytes? {idea}".rstrip()
+    if is_near(factor, 2, _NEAR):
+        of_two = "two bytes an element, K and V, a product and its sum are two FLOP"
+        return f"It is too {side} by a factor of 2: {of_two}. {idea}".rstrip()
+    if idea != "":
+        return f"It is too {side} by a factor of {formatting.number(factor, 3)}. {idea}"
+    if is_near(factor, round(factor), _NEAR) and factor < 1000:
+        return f"It is too {side} by a factor of {round(factor)}."
+    return f"It is too {side}, {'by more than a factor of ten' if factor > 10 else 'but by less than a factor of ten'}."
+
+
+def _unit_that_is_off(factor: float, side: str, kind: str) -> str:
+    """What a factor says if it is one between units or their prefixes; else nothing."""
     for power in range(1, 6):
         if is_near(factor, 1.024**power, _SHARP):
             return "You are off by what lies between decimal and binary prefixes: 1 KiB is 1024 B, 1 kB is 1000 B."
         if is_near(factor, 1000.0**power, _NEAR) or is_near(factor, 1024.0**power, _NEAR):
             return f"It is too {side} by a prefix (k, M, G): check the unit."
-    if is_near(factor, 8, _NEAR):
-        return f"It is too {side} by a factor of 8: bits and bytes?"
-    if is_near(factor, 100, _NEAR) and key.kind in ("share", "ratio"):
+    if is_near(factor, 100, _NEAR) and kind in ("share", "ratio"):
         return f"It is too {side} by a factor of 100: a fraction, or percent? Write the sign %."
-    if is_near(factor, 2, _NEAR):
-        of_two = "two bytes an element, K and V, a product and its sum are two FLOP"
-        return f"It is too {side} by a factor of 2: {of_two}."
-    if factor < 1 + _CLOSE:
-        return f"It is within 10 %, a little too {side}: more than rounding. Is a small term missing, or one too many?"
-    integral = is_near(factor, round(factor), _NEAR) and factor < 1000
-    if integral:
-        return f"It is too {side} by a factor of {round(factor)}."
-    return f"It is too {side}, {'by more than a factor of ten' if factor > 10 else 'but by less than a factor of ten'}."
+    if kind in ("s", "tokens/s", "requests/s"):
+        for seconds in (60, 3600):
+            if is_near(factor, seconds, _SHARP):
+                return f"It is too {side} by a factor of {seconds:,}: seconds, minutes or hours?"
+    return ""
+
+
+def _idea(factor: float, key: AnswerKey) -> str:
+    """What a factor may come from: a quantity of the problem that has its value, else a product or a quotient of two.
+
+    Nothing if none has, or more than a few: then each would be a guess.
+    """
+    singles = [f"{one.name} ({formatting.number(one.value)})" for one in key.quantities if _is_factor(factor, one.value)]
+    if len(singles) > 0:
+        return f"That is {_either(singles)}: left out, or once too often?" if len(singles) <= _MAX_IDEAS else ""
+    pairs: list[str] = []
+    for place, first in enumerate(key.quantities):
+        for second in key.quantities[:place]:
+            small, large = (first, second) if first.value < second.value else (second, first)
+            numbers = (formatting.number(large.value), formatting.number(small.value))
+            if _is_factor(factor, large.value * small.value):
+                pairs.append(f"{large.name} times {small.name} ({numbers[0]} x {numbers[1]})")
+            elif _is_factor(factor, large.value / small.value):
+                pairs.append(f"{large.name} over {small.name} ({numbers[0]} / {numbers[1]})")
+    return f"That is {_either(pairs)}." if 0 < len(pairs) <= _MAX_IDEAS else ""
+
+
+def _either(ideas: list[str]) -> str:
+    return ", or ".join(ideas)
+
+
+def _is_factor(factor: float, value: float) -> bool:
+    """Whether a factor, of more than one, is a value or its reciprocal."""
+    return is_near(factor, value, _OF_QUANTITY) or is_near(factor * value, 1, _OF_QUANTITY)

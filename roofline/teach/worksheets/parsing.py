@@ -51,6 +51,7 @@ UNITS: dict[str, dict[str, float]] = {
     },
     "devices": _spellings({"": 1.0}, "", "device", "devices", "GPU", "GPUs", "gpu", "gpus"),
     "usd": _spellings({"": 1.0}, "$", "USD", "usd", "dollar", "dollars") | {"cent": 0.01, "cents": 0.01, "¢": 0.01},
+    "joules": _spellings({"m": 1e-3, **_SI}, "J", "joule", "joules") | _spellings(_SI, "Wh", scale=3600.0),
     "share": {"": 1.0, "%": 0.01, "percent": 0.01},
     "ratio": {"": 1.0, "%": 0.01, "percent": 0.01, "x": 1.0, "X": 1.0, "×": 1.0, "times": 1.0, "fold": 1.0},
 }  # fmt: skip
@@ -58,7 +59,7 @@ UNITS: dict[str, dict[str, float]] = {
 BASE: dict[str, str] = {
     "bytes": "B", "flop": "FLOP", "flop/s": "FLOP/s", "bytes/s": "B/s", "flop/byte": "FLOP/byte", "s": "s", "tokens": "tokens",
     "tokens/s": "tokens/s", "requests/s": "requests/s", "sequences": "sequences", "parameters": "parameters",
-    "devices": "devices", "usd": "USD", "share": "", "ratio": "",
+    "devices": "devices", "usd": "USD", "joules": "J", "share": "", "ratio": "",
 }  # fmt: skip
 """The unit of a number that is written without one, by the kind of answer."""
 
@@ -66,15 +67,16 @@ MEANING: dict[str, str] = {
     "bytes": "an amount of memory", "flop": "an amount of work", "flop/s": "a rate of work", "bytes/s": "a bandwidth",
     "flop/byte": "an arithmetic intensity", "s": "a time", "tokens": "a number of tokens", "tokens/s": "a rate of tokens",
     "requests/s": "a rate of requests", "sequences": "a number of sequences", "parameters": "a number of parameters",
-    "devices": "a number of devices", "usd": "an amount of money", "share": "a share", "ratio": "a plain number",
+    "devices": "a number of devices", "usd": "an amount of money", "joules": "an amount of energy",
+    "share": "a share", "ratio": "a plain number",
 }  # fmt: skip
 
 EXAMPLES: dict[str, str] = {
     "bytes": "320 KiB, 1.5 GB or 2e9", "flop": "12 GFLOP or 1.2e10", "flop/s": "90 TFLOP/s", "bytes/s": "900 GB/s",
     "flop/byte": "42 or 42 FLOP/byte", "s": "12 ms or 0.012", "tokens": "4096 or 4k", "tokens/s": "850 or 850 tokens/s",
-    "requests/s": "2.5", "sequences": "48", "parameters": "6.7e9 or 6.7 B", "devices": "4", "usd": "0.35", "share": "12 "
-    "% or 0.12",
-    "ratio": "3.5",
+    "requests/s": "2.5 or 2.5 requests/s", "sequences": "48 or 48 sequences", "parameters": "6.7e9 or 6.7 B",
+    "devices": "4 or 4 devices", "usd": "0.35 or $0.35",
+    "joules": "2.5 kWh, 0.35 J or 9e6", "share": "12 % or 0.12", "ratio": "3.5 or 3.5 times",
 }  # fmt: skip
 
 _DIGITS = "0123456789"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.formatting import plural
 from roofline.teach.worksheets.problem import Mistake
 
 _PREFIXES = (
@@ -35,7 +36,9 @@ def hidden_size(value: float, hidden: int) -> Mistake:
 def bits_for_bytes(value: float, bits: int) -> Mistake:
     """Return the mistake of taking bits per element for bytes: `value` is eight times the answer."""
     return Mistake(
-        name="bits for bytes", value=value, hint=f"An element has {bits} bits: that is {bits / 8:g} bytes, not {bits} bytes."
+        name="bits for bytes",
+        value=value,
+        hint=f"An element has {bits} bits: that is {plural(bits / 8, 'byte')}, not {bits} bytes.",
     )
 
 

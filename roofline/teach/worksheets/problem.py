@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from roofline.teach.quantities import format_answer
-from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, is_near
+from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, KnownQuantity, is_near
 
 if TYPE_CHECKING:
     from roofline.predict.explain.explanation import Explanation
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of how problems are drawn. Raise it if a change gives other problems for the same seed."""
 
-Topic = Literal["transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving"]
+Topic = Literal[
+    "transformer", "kv-cache", "roofline", "batching", "measured", "memory-hierarchy", "moe", "preemption", "serving",
+    "quantization", "speculation", "prefix-caching", "disaggregation", "energy",
+]  # fmt: skip
 TOPICS: tuple[str, ...] = get_args(Topic)
 AnswerKind = Literal[
     "bytes", "flop", "flop/s", "bytes/s", "flop/byte", "s", "tokens", "tokens/s", "requests/s", "sequences", "parameters",
-    "devices", "usd", "share", "ratio", "choice",
+    "devices", "usd", "joules", "share", "ratio", "choice",
 ]  # fmt: skip
 """The quantity of an answer. A `share` is a fraction, printed in percent; a `ratio` a plain number; the value of a `choice` is
 the index of the right one."""
@@ -109,6 +112,8 @@ class Worked:
 
     lead: str
     make: Callable[[], Explanation]
+    inputs: tuple[KnownQuantity, ...] = ()
+    """What the formula is computed from, as far as it is known before it is written."""
 
     def latex(self) -> str:
         """The formula in symbols, with numbers, and its value, in LaTeX."""
@@ -147,6 +152,36 @@ class Problem:
         return [(self.answer.format(mistake.value), mistake.hint) for mistake in self.mistakes]
 
     @property
+    def quantities(self) -> tuple[KnownQuantity, ...]:
+        """What the formulas of the solution are computed from; equal numbers of one name once, nothing that is 0 or 1."""
+        steps = [step for step in self.solution if isinstance(step, Worked)]
+        return tuple(dict.fromkeys(one for step in steps for one in step.inputs if one.value > 0 and one.value != 1))
+
+    @property
+    def hints(self) -> tuple[tuple[str | Worked, ...], ...]:
+        """Hints to open one after the other: the idea, of whose formulas symbols are printed, then what is put in.
+
+        They are made of the solution, without its end: what a choice comes to, or the value of the last formula. Texts with
+        numbers come second; those beside the formulas of a choice, which argue for one, are left out.
+        """
+        steps = self.solution
+        formulas = [at for at, step in enumerate(steps) if isinstance(step, Worked)]
+        before = steps[: formulas[-1] + 1] if formulas else steps[:-1]
+        if self.answer.choices and formulas:
+            before = tuple(step for step in before if isinstance(step, Worked))
+        before = tuple(step if isinstance(step, Worked) else self._without_answer(step) for step in before)
+        idea = tuple(step for step in before if isinstance(step, Worked) or (step and not _has_number(step)))
+        numbers = tuple(step for step in before if isinstance(step, Worked) or _has_number(step))
+        return tuple(hint for hint in (idea, numbers) if hint)
+
+    def _without_answer(self, text: str) -> str:
+        """A text as far as it does not have the answer: what comes before the colon of a list, or nothing."""
+        if self.right_answer not in text:
+            return text
+        before, colon, _ = text.partition(":")
+        return f"{before}." if colon and self.right_answer not in before else ""
+
+    @property
     def key(self) -> AnswerKey:
         """The right answer and the usual mistakes, as `feedback.judge` needs them."""
         answer = self.answer
@@ -156,6 +191,7 @@ class Problem:
             tolerance=answer.tolerance,
             choices=answer.choices,
             mistakes=tuple(KnownMistake(value=float(mistake.value), hint=mistake.hint) for mistake in self.mistakes),
+            quantities=() if answer.choices else self.quantities,
         )
 
     @property
@@ -166,6 +202,10 @@ class Problem:
         return "the exact number" if self.answer.tolerance == 0 else f"within {self.answer.tolerance * 100:g} %"
 
 
+def _has_number(text: str) -> bool:
+    return any(letter.isdecimal() for letter in text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
     """A problem on a sheet."""
@@ -174,6 +214,11 @@ class Numbered:
     template: str
     minutes: int
     problem: Problem
+
+
+_EASY_MINUTES, _MEDIUM_MINUTES = 3, 4
+LEVELS = {"easy": "up to 3 minutes", "medium": "4 minutes", "hard": "5 minutes or more"}
+"""Difficulties by the minutes that a problem is expected to take, which grow with the steps of its solution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +238,12 @@ class Template:
         if self.topic not in TOPICS or not self.id.startswith(f"{self.topic}-"):
             msg = f"worksheet template {self.id!r}: the id begins with the topic, one of {', '.join(TOPICS)}"
             raise TypeError(msg)
+
+    @property
+    def level(self) -> str:
+        """The difficulty: one of `LEVELS`."""
+        easy, medium, hard = LEVELS
+        return easy if self.minutes <= _EASY_MINUTES else medium if self.minutes <= _MEDIUM_MINUTES else hard
 
 
 def make(template: Template, seed: int) -> Problem:

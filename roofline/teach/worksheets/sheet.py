@@ -12,16 +12,23 @@ from roofline.teach.worksheets.parsing import BASE
 from roofline.teach.worksheets.problem import FORMAT, TOPICS, Numbered, Template, make
 from roofline.teach.worksheets.templates import TEMPLATES
 
-_TITLES = {
+TITLES = {
     "transformer": "What a transformer holds and does",
     "kv-cache": "The KV cache",
     "roofline": "The roofline",
     "batching": "Batching",
     "measured": "Measured, against the model",
+    "memory-hierarchy": "The memory hierarchy",
     "moe": "Mixtures of experts, many devices",
     "preemption": "Preemption",
     "serving": "Serving",
+    "quantization": "Quantization",
+    "speculation": "Speculative decoding",
+    "prefix-caching": "Prefix caching",
+    "disaggregation": "Prefill and decode in pools of their own",
+    "energy": "Energy",
 }
+"""What stands over the sheet of a topic."""
 _MAX_SEED = 10**9
 _MAX_SHEETS = 2000
 
@@ -79,7 +86,7 @@ def sheet(topic: str, seed: int = 0) -> Sheet:
         Numbered(number=number, template=template.id, minutes=template.minutes, problem=make(template, seed))
         for number, template in enumerate(by_topic(topic), 1)
     )
-    return Sheet(topic=topic, seed=seed, title=_TITLES[topic], problems=problems)
+    return Sheet(topic=topic, seed=seed, title=TITLES[topic], problems=problems)
 
 
 def parse_seeds(text: str) -> list[int]:

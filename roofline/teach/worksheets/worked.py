@@ -6,9 +6,44 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from roofline.operators.base import Operator
+from roofline.symbols import BY_NAME
+from roofline.teach.worksheets.feedback import KnownQuantity
 from roofline.teach.worksheets.problem import Worked
 
 _SHEET = "worksheet"
+_NAMES = {
+    "B": "the batch", "S_q": "the number of new tokens", "S_c": "the number of cached tokens", "T": "the number of tokens",
+    "L": "the number of layers", "d_model": "the hidden size", "d_ff": "the inner width", "n_q": "the number of query heads",
+    "n_kv": "the number of KV heads", "d_head": "the head width", "E": "the number of experts",
+    "k": "the number of experts that a token uses", "b_w": "the bytes of a weight", "b_kv": "the bytes of a cached element",
+    "P": "the peak", "beta": "the bandwidth", "V": "the size of the vocabulary",
+}  # fmt: skip
+"""Quantities as feedback names them."""
+
+
+def _inputs(values: Mapping[str, tuple[float, str]]) -> tuple[KnownQuantity, ...]:
+    """Symbols with their numbers, and the meanings of those that are not of the nomenclature."""
+    return tuple(KnownQuantity(value=float(value), name=_name(symbol, meaning)) for symbol, (value, meaning) in values.items())
+
+
+def _name(symbol: str, meaning: str) -> str:
+    """What a symbol stands for, without its unit, as it stands in a sentence."""
+    if symbol in _NAMES:
+        return _NAMES[symbol]
+    text = (meaning or BY_NAME[symbol].meaning).partition(" [")[0].partition(":")[0]
+    return text if text.startswith(("the ", "a ")) else f"the {text}"
+
+
+def _dimensions(model: str) -> tuple[KnownQuantity, ...]:
+    """The dimensions of a model that formulas of it are made of."""
+    from roofline.teach.worksheets import facts
+
+    spec, mixer = facts.model(model), facts.mixer(model)
+    values = {
+        "L": spec.num_hidden_layers, "d_model": spec.hidden_size, "n_q": getattr(mixer, "num_attention_heads", 0),
+        "n_kv": getattr(mixer, "num_key_value_heads", 0), "d_head": getattr(mixer, "head_dim", 0),
+    }  # fmt: skip
+    return _inputs({name: (value, "") for name, value in values.items() if value})
 
 
 def explained(lead: str, model: str, subject: str, card: str | None = None, **options: Any) -> Worked:
@@ -29,7 +64,7 @@ def explained(lead: str, model: str, subject: str, card: str | None = None, **op
         hardware = None if card is None else facts.hardware(card)
         return explain(facts.model(model), subject, hardware, **options)
 
-    return Worked(lead, make)
+    return Worked(lead, make, _dimensions(model))
 
 
 def of_model(
@@ -71,7 +106,7 @@ def of_model(
 
         return explanation(_SHEET, symbolic.total(some, rule), symbolic.values, unit=unit, source="")
 
-    return Worked(lead, make)
+    return Worked(lead, make, _dimensions(model))
 
 
 def of_operator(
@@ -97,7 +132,7 @@ def of_operator(
         expr = operator.parameters if field == "parameters" else getattr(operator.cost(), field)
         return explanation(_SHEET, expr, values, unit=unit, source="")
 
-    return Worked(lead, make)
+    return Worked(lead, make, _inputs({name: (value, "") for name, value in dimensions.values()}))
 
 
 def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], unit: str) -> Worked:
@@ -114,7 +149,6 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
     def make() -> Any:
         from roofline.formulas.symbolic import quantity, symbol
         from roofline.predict.explain.explanation import explanation, unit_of
-        from roofline.symbols import BY_NAME
 
         named = {
             name: symbol(name) if name in BY_NAME else quantity(name, _latex(name), unit_of(meaning), meaning)
@@ -124,7 +158,7 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
         numbers = {named[name]: value for name, (value, _) in values.items()}
         return explanation(_SHEET, expr, numbers, unit=unit, source="")
 
-    return Worked(lead, make)
+    return Worked(lead, make, _inputs(values))
 
 
 def _latex(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,34 @@ def test_class_set(run: Run, tmp_path: Path) -> None:
         assert row["unit"] == "choice" or float(row["answer"]) == pytest.approx(problem["answer"]["value"])
     assert run("worksheet", "batching", "--seeds", "8..9", "--format", "notebook", "-o", folder, "-q").err == ""
     assert (folder / "batching-8.ipynb").exists()
+
+
+def test_question_banks(run: Run, tmp_path: Path) -> None:
+    """A suffix or a flag makes a bank of one sheet or of several; a package needs a file."""
+    one, several, package = tmp_path / "one.xml", tmp_path / "several.xml", tmp_path / "bank.zip"
+    assert run("worksheet", "moe", "--seed", "3", "-o", one).code == 0
+    assert run("worksheet", "moe", "--seed", "3", "--format", "moodle").out == one.read_text(encoding="utf-8")
+    assert run("worksheet", "moe", "--seeds", "3..5", "-o", several).code == 0
+    count = sum(template.topic == "moe" for template in TEMPLATES.values())
+    assert several.read_text(encoding="utf-8").count("<idnumber>") == 3 * count
+    assert run("worksheet", "moe", "--seeds", "3..5", "--format", "qti", "-o", package).code == 0
+    assert package.read_bytes()[:2] == b"PK"
+    assert "-o FILE.zip" in run("worksheet", "moe", "--format", "qti").refused()
+
+
+def test_every_topic(run: Run, tmp_path: Path) -> None:
+    """All topics are a practice page or a bank, and nothing else."""
+    place, bank = tmp_path / "practice.html", tmp_path / "bank.xml"
+    assert run("worksheet", "all", "-o", place).code == 0
+    text = place.read_text(encoding="utf-8")
+    assert all(f'value="{topic}"' in text for topic in TOPICS)
+    assert f"{12 * len(TEMPLATES):,} problems" in text
+    assert "default-src 'none'" in unescape(text)
+    assert run("worksheet", "all", "--seed", "3", "-o", bank).code == 0
+    assert bank.read_text(encoding="utf-8").count("<idnumber>") == len(TEMPLATES)
+    assert run("worksheet", "all", "--list").out == run("worksheet", "--list").out
+    for arguments in ((), ("-o", "a.md"), ("--seeds", "1..3", "-o", "a.html"), ("--format", "html")):
+        assert "a practice page (-o FILE.html) or a question bank" in run("worksheet", "all", *arguments).refused()
 
 
 def test_list(run: Run) -> None:

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from roofline.registry import Registry
 from roofline.teach.lessons.draw.canvas import Drawing
 
-_NAMES = ("attention-heads", "cache-growth")
+_NAMES = (
+    "attention-heads", "cache-growth", "chunked-prefill", "continuous-batching", "flash-attention", "gpu-memory", "launch-gaps",
+    "paged-blocks", "prefill-and-decode", "quantized-group", "request-timeline", "roofline-anatomy", "sliding-window",
+    "tiles-and-waves", "transformer-block",
+)  # fmt: skip
 
 
 def _of_file(draw: Callable[..., Drawing]) -> str:

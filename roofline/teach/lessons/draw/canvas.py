@@ -12,8 +12,9 @@ from math import atan2, cos, sin
 from typing import Literal
 
 from roofline.report.axes import text_width
+from roofline.report.layout import Box
 from roofline.report.svg import WIDTH
-from roofline.report.svg_shapes import Anchor, element, escaped, id_part, px, text
+from roofline.report.svg_shapes import Anchor, element, escaped, hatched, id_part, px, text
 
 Hue = Literal["ink", "grey", "blue", "orange", "green", "purple", "pink", "red", "gold"]
 """Colours by meaning: blue is prefill, orange decode, green compute, pink memory and what it holds, purple links and what goes
@@ -82,6 +83,7 @@ class Canvas:
         filled: bool = False,
         dashed: bool = False,
         empty: bool = False,
+        idle: bool = False,
         size: float = 13,
         round_: float = 3,
     ) -> None:
@@ -98,6 +100,7 @@ class Canvas:
             filled: the full colour, with the text in the colour of the page's ground.
             dashed: a dashed border, for what may be there.
             empty: the page's ground and a grey border.
+            idle: hatched, for what is paid for and does nothing.
             size: of the letters.
             round_: radius of the corners.
         """
@@ -106,28 +109,34 @@ class Canvas:
         self.boxes.append((x, y, x + width, y + height))
         rect = element("rect", x=x, y=y, width=width, height=height, rx=round_, class_=kind, **attributes)
         self.shapes.append(element("g", rect, class_=f"f-{hue}"))
+        if idle:
+            self.shapes.append(hatched(Box(left=x, top=y, right=x + width, bottom=y + height), "/", hue))
         if words:
             lines = words.split("\n")
             first = y + height / 2 - (len(lines) - 1) * size * 0.6
             for number, line in enumerate(lines):
                 self._text(line, x + width / 2, first + number * size * 1.2, "middle", size, hue if filled else None,
-                           on=filled, within=width)  # fmt: skip
+                           on=filled, within=width, halo=idle)  # fmt: skip
 
     def label(
-        self, words: str, x: float, y: float, *, anchor: Anchor = "start", size: float = 13, hue: Hue | None = None
-    ) -> None:
-        """Text whose first line has its middle at `y`; a line for each line feed. Without a hue it has the colour of text."""
+        self, words: str, x: float, y: float, *, anchor: Anchor = "start", size: float = 13, hue: Hue | None = None,
+        halo: bool = False,
+    ) -> None:  # fmt: skip
+        """Text whose first line has its middle at `y`; a line for each line feed. Without a hue it has the colour of text.
+
+        With a `halo`, what was drawn before stops short of the letters.
+        """
         for number, line in enumerate(words.split("\n")):
-            self._text(line, x, y + number * size * 1.25, anchor, size, hue)
+            self._text(line, x, y + number * size * 1.25, anchor, size, hue, halo=halo)
 
     def _text(
         self, words: str, x: float, y: float, anchor: Anchor, size: float, hue: Hue | None, *, on: bool = False,
-        within: float | None = None,
+        within: float | None = None, halo: bool = False,
     ) -> None:  # fmt: skip
         wide = text_width(words, size)
         left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor]
         self.texts.append(Placed(words, left, y - 0.55 * size, left + wide, y + 0.55 * size, within))
-        kind = "f-on" if on else "f-named" if hue else "f-text"
+        kind = ("f-on" if on else "f-named" if hue else "f-text") + (" f-halo" if halo else "")
         drawn = text(words, x, y, anchor=anchor, size=size, class_=kind)
         self.shapes.append(element("g", drawn, class_=f"f-{hue}") if hue else drawn)
 

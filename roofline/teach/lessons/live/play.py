@@ -30,7 +30,7 @@ from roofline.teach.lessons.items import Item
 from roofline.teach.lessons.live.run import LINK, Run, cache_bytes, evaluate, shape
 from roofline.teach.lessons.live.view import filled, live_view
 from roofline.teach.markdown import Ids, checked, html_of, inline_of
-from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, judge
+from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, KnownQuantity, judge
 
 Values = dict[str, Any]
 # Controls that change the form of a formula, with values that stand for all of their forms.
@@ -420,7 +420,7 @@ def _program() -> Program:
     made = page_program.new_program()
     made.export("live_view", live_view)
     made.export("judge", judge)
-    for cls in (AnswerKey, KnownMistake):
+    for cls in (AnswerKey, KnownMistake, KnownQuantity):
         made.refer(cls)
     for spec in page_program.spec_classes():
         made.refer(spec)

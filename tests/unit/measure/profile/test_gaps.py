@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from roofline.measure.profile.gaps import find_gaps
+from roofline.measure.profile.profile import profile
 from roofline.measure.profile.trace import Trace
 
 
@@ -62,3 +63,17 @@ def test_exposed_communication() -> None:
 def test_nothing_ran() -> None:
     """All zero."""
     assert gaps(trace([])).span_s == 0
+
+
+def test_devices_have_gaps_of_their_own() -> None:
+    """Device 0 runs 0..4 and 6..10, device 1 3..7 only: together they are never idle, device 0 is for 2 of 10."""
+    made = Trace(Path("made"), "hand")
+    made.kernels.names = ["fused_moe_kernel"]
+    for start, duration, device in ((0, 4, 0), (3, 4, 1), (6, 4, 0)):
+        made.kernels.append(0, start, duration, launch_s=-1, device=device)
+    result = profile(made)
+    assert {device: (own.span_s, own.idle_s) for device, own in result.gaps_of_devices.items()} == {0: (10, 2), 1: (4, 0)}
+    assert result.gaps is result.gaps_of_devices[0]
+    assert (result.gaps.queued_s, result.time_s) == (2, 12)
+    assert [row["device"] for row in result.to_dict()["gaps"]["devices"]] == [0, 1]
+    assert any("2 devices" in note for note in result.notes)

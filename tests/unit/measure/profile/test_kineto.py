@@ -269,3 +269,12 @@ def test_a_large_trace_takes_little_memory(tmp_path: Path) -> None:
     count, most = map(int, done.stdout.split())
     assert count == 130_000
     assert most < 300 * 1024  # kB
+
+
+def test_collectives_are_named_by_what_recorded_them(tmp_path: Path) -> None:
+    """The operator of all of them is `record_param_comms`, with the name of the collective among its arguments."""
+    recorded = operator("record_param_comms", 100.0, 20.0, 5)
+    recorded["args"]["Collective name"] = "_allgather_base"
+    events = [recorded, launch(105.0, 31), kernel("ncclDevKernel_Generic_4", 130.0, 10.0, correlation=31, **{"External id": 5})]
+    trace = read_kineto(write(tmp_path / "trace.json", events))
+    assert [entry.name for entry in trace.kernels.operators] == ["nccl:_allgather_base"]

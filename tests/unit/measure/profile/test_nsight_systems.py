@@ -13,6 +13,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.measure.profile.nsight_systems import read_nsight_systems
+from roofline.measure.profile.profile import profile
 from roofline.measure.profile.trace import ACTIVITIES, HostOperator, Trace
 
 # The layout of an export of version 2024.6 (schema 3.16), columns that are read and a few that are not.
@@ -355,3 +356,21 @@ def test_a_truncated_timeline_keeps_its_rows(tmp_path: Path) -> None:
     trace = read_csv(tmp_path, TIMELINE + row + row[:40])
     assert len(trace.kernels) == 1
     assert any("line 3 is cut off" in note for note in trace.notes)
+
+
+def test_free_ranges_are_steps(tmp_path: Path) -> None:
+    """A step may be a range that starts on one thread and ends on another: two of them, a kernel launched in each."""
+    thread = PROCESS + 1
+    tables = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": (KERNEL, [kernel(9_000, 12_000, 21), kernel(13_000, 14_000, 22, 3)]),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (RUNTIME, [call(2_500, 21, thread), call(4_500, 22, thread)]),
+        "NVTX_EVENTS": (NVTX, [
+            nvtx(2_000, 4_000, "[Executor] _forward_step 7: 1 ctx reqs, 512 ctx tokens, 0 gen reqs", thread, kind=60),
+            nvtx(4_000, 6_000, "[Executor] _forward_step 8: 0 ctx reqs, 0 ctx tokens, 3 gen reqs", thread, kind=60),
+        ]),
+    }  # fmt: skip
+    steps = profile(read_nsight_systems(export(tmp_path / "report.sqlite", tables, STRINGS))).steps
+    assert [(step.kind, step.batch, step.new_tokens, len(step.kernels)) for step in steps] == [
+        ("prefill", 1, 512, 1),
+        ("decode", 3, None, 1),
+    ]

@@ -171,7 +171,9 @@ def test_wrong_requests_are_refused(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     """One command and one seed; a negative one is refused."""
     script = str(LESSONS / "term.py")
-    done = subprocess.run([sys.executable, script, "--seed", "5", str(tmp_path / "t")], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, script, "--seed", "5", str(tmp_path / "t")], capture_output=True, text=True, check=True
+    )
     assert "syllabus.html" in done.stdout
     wrong = subprocess.run([sys.executable, script, "--seed", "-5", str(tmp_path)], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2

@@ -100,8 +100,8 @@ def test_page_with_and_without_solutions() -> None:
     """Solutions are in the file only with `answers`; the numbers that it checks by are in both."""
     made = sheet("kv-cache", 3)
     bare, full = page(made), page(made, answers=True)
-    assert "<details" not in bare
-    assert full.count("<details") == len(made.problems)
+    assert '<details class="solution"' not in bare
+    assert full.count('<details class="solution"') == len(made.problems)
     assert "not for an exam" in " ".join(bare.split())
     for entry in made.problems:
         assert f"Answer: {entry.problem.right_answer}" not in bare

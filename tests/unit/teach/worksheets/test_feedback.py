@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, judge
+from roofline.teach.worksheets import TEMPLATES, make
+from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, KnownQuantity, judge
 
 KEY = AnswerKey(
     kind="bytes",
@@ -95,3 +98,45 @@ def test_percent_or_fraction() -> None:
     share = AnswerKey(kind="share", value=0.12, tolerance=0.01, choices=(), mistakes=())
     assert judge(share, "12 %").status == "right"
     assert "percent" in judge(share, "12").text
+
+
+def _layers(*quantities: tuple[float, str]) -> AnswerKey:
+    """The key of above, made of some quantities."""
+    return replace(KEY, quantities=tuple(KnownQuantity(value=value, name=name) for value, name in quantities))
+
+
+def test_a_factor_is_named() -> None:
+    """131072 / 32 is off by the number of layers, and 131072 x 0.7 by a share of 0.7."""
+    key = _layers((40, "the number of layers"), (12, "the batch"), (0.7, "the share"))
+    assert "factor of 40. That is the number of layers (40)" in judge(key, f"{131072 / 40}").text
+    assert "too large by a factor of 40. That is the number of layers" in judge(key, f"{131072 * 40}").text
+    assert "That is the share (0.7)" in judge(key, f"{131072 * 0.7}").text
+    assert "the number of layers times the batch (40 x 12)" in judge(key, f"{131072 * 480}").text
+    assert "the number of layers over the batch (40 / 12)" in judge(key, f"{131072 / 40 * 12}").text
+    assert judge(key, f"{131072 * 17}").text.endswith("factor of 17.")
+
+
+def test_several_ideas_are_named_and_many_are_not() -> None:
+    """Three equal numbers are three ideas; four would be guesses. Bits and bytes stay an idea beside another."""
+    three = _layers((40, "the number of layers"), (40, "the number of query heads"), (40, "the batch"))
+    ideas = "the number of layers (40), or the number of query heads (40), or the batch (40)"
+    assert ideas in judge(three, f"{131072 * 40}").text
+    four = _layers((40, "a"), (40, "b"), (40, "c"), (40, "d"))
+    assert judge(four, f"{131072 * 40}").text.endswith("by a factor of 40.")
+    eight = _layers((8, "the number of KV heads"))
+    assert "bits and bytes? That is the number of KV heads (8)" in judge(eight, f"{131072 / 8}").text
+
+
+def test_units_of_time() -> None:
+    """Per hour where it was per second."""
+    key = replace(KEY, kind="tokens/s", value=50.0, mistakes=())
+    assert "hours" in judge(key, "180000").text
+
+
+def test_quantities_of_a_problem_are_named() -> None:
+    """One layer too often: 131072 x 32 of Llama 3.1 8B, whose layers and query heads are 32 both."""
+    problem = make(TEMPLATES["kv-cache-per-token"], 1)
+    assert problem.answer.value == 131072
+    said = judge(problem.key, str(131072 * 32)).text
+    assert "the number of layers (32), or the number of query heads (32)" in said
+    assert "the head width (128)" in judge(problem.key, "1 KiB").text

@@ -239,3 +239,62 @@ def test_claims_are_judged_by_the_bus_and_the_memory() -> None:
         (rate,) = numbers(r"writes ([\d.]+) tokens/s", problem.text)
         verdict = 2 if read > room else 0 if rate < bandwidth / read else 1
         assert problem.answer.value == verdict, problem.text
+
+
+def test_bytes_of_a_token() -> None:
+    """Two bytes for each parameter but the embedding, and the cache: 15.01 GB of Llama 3.1 8B (F27), 131072 a token."""
+    for problem in problems("transformer-token-bytes"):
+        layers, hidden, queries, kv, width, inner, vocabulary = model(problem.text)
+        (context,) = numbers(r"with ([\d,]+) cached tokens", problem.text)
+        weights = vocabulary * hidden + layers * (2 * hidden * (queries + kv) * width + 3 * hidden * inner)
+        assert problem.answer.value == pytest.approx(2 * weights + context * 4 * layers * kv * width, rel=1e-3)
+
+
+def test_rule_of_two() -> None:
+    for problem in problems("transformer-rule-of-two"):
+        layers, hidden, queries, kv, width, inner, vocabulary = model(problem.text)
+        (cached,) = numbers(r"and ([\d,]+) before it", problem.text)
+        table = vocabulary * hidden
+        weights = layers * (2 * hidden * (queries + kv) * width + 3 * hidden * inner) + table
+        flops = 2 * weights + 4 * layers * queries * width * (cached + 1)
+        assert problem.answer.value == pytest.approx(flops / (2 * (weights + table)), rel=1e-3)
+
+
+def test_equal_context() -> None:
+    """N / (2 L n_q d_head): Llama 3.1 8B has 7,504,658,432 such weights, and 2 x 32 x 4096 FLOP: 28,628 tokens."""
+    golden = []
+    for problem in problems("transformer-equal-context"):
+        layers, _, queries, _, width, _, _ = model(problem.text)
+        (weights,) = numbers(r"with ([\d,]+) weights", problem.text)
+        assert problem.answer.value == pytest.approx(weights / (2 * layers * queries * width))
+        if "Llama 3.1 8B has 32" in problem.text:
+            golden.append(problem.answer.value)
+    assert golden == pytest.approx([28628] * len(golden), rel=1e-4)
+
+
+def test_promise() -> None:
+    """(t beta - W) / (S k), whole ones."""
+    for problem in problems("batching-promise"):
+        layers, _, _, kv, width, _, _ = model(problem.text)
+        promise, read, context = numbers(r"every ([\d.]+) ms.*reads ([\d.]+) GB .*have ([\d,]+) cached", problem.text)
+        bandwidth = named(problem.text, CARDS)[1]
+        fitting = (promise / 1000 * bandwidth - read * 1e9) / (context * 4 * layers * kv * width)
+        assert problem.answer.value in {int(fitting * 0.998), int(fitting), int(fitting * 1.002)}
+
+
+def test_throughput_limit() -> None:
+    """Beta / (S k): the cache of a sequence for each token."""
+    for problem in problems("batching-throughput-limit"):
+        layers, _, _, kv, width, _, _ = model(problem.text)
+        (context,) = numbers(r"have ([\d,]+) cached tokens", problem.text)
+        by_hand = named(problem.text, CARDS)[1] / (context * 4 * layers * kv * width)
+        assert problem.answer.value == pytest.approx(by_hand, rel=2e-3)
+
+
+def test_norm() -> None:
+    """Two tensors cross the bus, or four with the residual stream: 2 bytes x tokens x hidden size each."""
+    for problem in problems("roofline-norm"):
+        tokens, width = numbers(r"takes ([\d,]+) vectors of ([\d,]+) elements", problem.text)
+        tensors = 4 if "residual" in problem.text else 2
+        by_hand = tensors * 2 * tokens * width / named(problem.text, CARDS)[1]
+        assert problem.answer.value == pytest.approx(by_hand, rel=2e-3)

@@ -154,3 +154,20 @@ def test_an_id_begins_with_its_topic() -> None:
 
 def test_letters() -> None:
     assert lettered(("x", "y", "z")) == [("a", "x"), ("b", "y"), ("c", "z")]
+
+
+@pytest.mark.parametrize("template", ALL, ids=lambda one: one.id)
+def test_hints_and_quantities(template: Template) -> None:
+    """Every problem has a hint, of whose texts none has the answer; what a formula is computed from is known by name."""
+    for seed in SOLVED:
+        problem = make(template, seed)
+        assert problem.hints
+        texts = [step for hint in problem.hints for step in hint if isinstance(step, str)]
+        assert not any(problem.right_answer in text for text in texts)
+        if any(isinstance(step, Worked) for step in problem.solution):
+            assert problem.quantities
+        for quantity in problem.quantities:
+            assert math.isfinite(quantity.value)
+            assert quantity.value > 0
+            assert quantity.name.startswith(("the ", "a ")), quantity.name
+            assert "[" not in quantity.name
