@@ -32,6 +32,7 @@ from roofline.teach.lessons import (
     amount,
     bars,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -180,6 +181,13 @@ assert np.abs(again - weights).max() <= scale / 2 * 1.0001
 say(
     f"The first weights, {', '.join(f'{value:.4f}' for value in weights[:4])}, become the levels {', '.join(map(str, levels[:4]))}, and come back as "
     f"{', '.join(f'{value:.4f}' for value in again[:4])}: off by half a scale at most. If zero is not in the middle of a group, a **zero point** is stored too."
+)
+
+# %%
+draw(
+    "quantized-group",
+    {"AWQ": {"scheme": "awq"}, "MXFP4": {"scheme": "mxfp4"}, "fp8 blocks": {"scheme": "fp8_block"}},
+    about="Format",
 )
 
 # %%
@@ -340,7 +348,11 @@ predict(
 # %%
 batches = [2**power for power in range(11)]
 by_batch = {name: [step(name, decode(batch, 256)) for batch in batches] for name in ("bf16", "W4A16", "fp8")}
-even = next(batch for batch in range(1, 1025) if step("fp8", decode(batch, 256)) <= step("W4A16", decode(batch, 256)))
+low, even = 1, 1024  # fp8 is slower at the first and faster at the last
+while even - low > 1:
+    middle = (low + even) // 2
+    wins = step("fp8", decode(middle, 256)) <= step("W4A16", decode(middle, 256))
+    low, even = (low, middle) if wins else (middle, even)
 show(
     figure(
         curves(

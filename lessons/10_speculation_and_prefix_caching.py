@@ -21,6 +21,7 @@
 from dataclasses import replace
 
 import roofline
+from roofline import formatting
 from roofline.formulas.symbolic import quantity
 from roofline.predict.drafts import resolve
 from roofline.predict.explain.explanation import explanation
@@ -30,6 +31,7 @@ from roofline.specs.workload import Segment
 from roofline.teach.lessons import (
     amount,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -127,7 +129,7 @@ predict(
 )
 
 # %%
-pass  # DRAW speculation-tree
+draw("speculation-tree", {"a chain of tokens": {"kind": "chain"}, "a tree": {"kind": "tree"}}, about="Draft")
 
 # %% [markdown]
 # Is the output the same? Yes: if the model samples, a drafted token is accepted with a probability (its own over the draft's, at most 1), and a rejected one is
@@ -167,21 +169,21 @@ show(
             roles=("bound", "decode", "mixed", "kv"),
             scales=("linear", "linear"),
             low=0,
-            note="However many are drafted, there are at most 1/(1 - a): at 0.5, two.",
+            note="With an acceptance of 0.5 there are less than two, however many are drafted.",
         )
     ),
     say(
         f"Engines log another number, the share of drafted tokens that is accepted: at 0.7 and 4 it is {(tokens_per_round(0.7, 4) - 1) / 4:.2f}, less than the "
         "acceptance, for tokens after the first rejection are lost. The acceptance depends on model, draft and text: it has to be measured."
     ),
-    takeaway("A round reads the weights once and gives 1 + a + a² + ... tokens. The first drafted tokens bring most."),
+    takeaway("A round reads the weights once. It gives one token of the model's own and the drafted ones before the first rejection, so the first drafted bring most."),
 )
 
 # %% [markdown]
 # ## What a round costs
 #
 # The draft takes time: K small steps, one after the other. Where does it come from? A *small model* of the same vocabulary. Or layers for
-# *multi-token prediction* (MTP) that were trained with the model, as in DeepSeek-V3: one layer instead of 80, on the model's own vectors. Or *n-grams*: copy
+# *multi-token prediction* (MTP) that were trained with the model, as in DeepSeek-V3: a single further layer, on the model's own vectors. Or *n-grams*: copy
 # what followed the last words earlier in the text; that costs nothing, and works where the output repeats the prompt, such as in edits of code.
 
 # %%
@@ -267,8 +269,10 @@ gain = {
 
 
 def crossing(rounds, basis="estimate"):
-    """The smallest batch at which a round takes longer than as many plain steps, by halving."""
+    """The smallest batch at which a round is slower than as many plain steps, by halving; "none" up to 4,096."""
     low, high = 1, 4096
+    if getattr(rounds.tpot(high, CONTEXT), basis) <= getattr(rounds.plain(high, CONTEXT), basis):
+        return "none"
     while low < high:
         middle = (low + high) // 2
         loses = getattr(rounds.tpot(middle, CONTEXT), basis) > getattr(rounds.plain(middle, CONTEXT), basis)
@@ -310,7 +314,8 @@ show(
             for batch in needed
         ],
         title="A round by batch, estimates",
-        note=f"Drafts stop paying off at {ends[0.5]} sequences with an acceptance of 0.5, {ends[0.7]} with 0.7, {ends[0.9]} with 0.9.",
+        note=f"Smallest batch at which drafts cost time, by acceptance: {', '.join(f'{batch} at {a:g}' for a, batch in ends.items())}. Where nearly all are "
+        "accepted little is thrown away, and the cache is read once per round.",
     ),
     takeaway(
         "Speculation spends FLOP that would idle. It cuts the latency of few sequences; at large batch no FLOP idle, and rejected tokens are work thrown away."
@@ -337,7 +342,10 @@ predict(
 )
 
 # %%
-pass  # DRAW prefix-tree
+show(
+    draw("prefix-tree", {"what is found": {"view": "reuse"}, "what is evicted": {"view": "evict"}}, about="View"),
+    draw("paged-blocks", shared=True),
+)
 
 # %%
 PROMPT, SHARED = 2304, 2048
@@ -360,7 +368,7 @@ predict(
         table(
             ("Llama 3.1 8B on an H100", "FLOP", "TTFT, at least", "estimate"),
             [
-                (name, amount(one.cost.flops, "FLOP"), amount(one.pipeline.bound, "s"), amount(one.pipeline.estimate, "s"))
+                (name, formatting.quantity(one.cost.flops, "FLOP"), amount(one.pipeline.bound, "s"), amount(one.pipeline.estimate, "s"))
                 for name, one in (("all computed", whole), (f"{SHARED:,} tokens cached", rest))
             ],
             title=f"A prompt of {PROMPT:,} tokens, alone",
@@ -405,13 +413,13 @@ show(
 # The prompt of a turn is all that was said before, and the new message. Replies have their keys and values, too: decode put them there.
 
 # %%
-turns, asked_tokens, reply_tokens = (
+turns, message_tokens, reply_tokens = (
     quantity("n", "n", "turns", "of the chat"),
     quantity("q", "q", "tokens", "of a message"),
     quantity("r", "r", "tokens", "of a reply"),
 )
 ASKED, REPLY = 200, 300
-everything = turns * asked_tokens + turns * (turns - 1) / 2 * (asked_tokens + reply_tokens)
+everything = turns * message_tokens + turns * (turns - 1) / 2 * (message_tokens + reply_tokens)
 
 
 def computed(count, cached):
@@ -430,7 +438,7 @@ predict(
         sum(turn * ASKED for turn in range(1, 11)) / (10 * ASKED): "Replies are part of the later prompts.",
     },
     why=[
-        derived("Prompt tokens of all turns, nothing cached", everything, {turns: 10, asked_tokens: ASKED, reply_tokens: REPLY}, "tokens"),
+        derived("Prompt tokens of all turns, nothing cached", everything, {turns: 10, message_tokens: ASKED, reply_tokens: REPLY}, "tokens"),
         f"With it, the messages alone: 10 x {ASKED} = {computed(10, True):,}.",
     ],
 )
@@ -466,6 +474,7 @@ show(
 RATE, PAUSE, TURNS = 8, 20, 6
 waiting = RATE * PAUSE * (TURNS - 1) / TURNS
 history = (ASKED + REPLY) * TURNS / 2  # mean of 1 to 5 turns
+ended = RATE / TURNS * PAUSE * (ASKED + REPLY) * TURNS  # tokens of the chats that ended in the last 20 s
 budget = roofline.analyze(LLAMA, H100, phase="decode", context=0).memory
 traffic = {"rate": RATE, "turns": TURNS, "think": f"{PAUSE} s", "input_len": ASKED, "output_len": REPLY, "requests": 1200, "seed": 1}
 used = (0.35, 0.45, 0.6, 0.9)
@@ -482,8 +491,9 @@ predict(
         waiting / PAUSE * history * token: f"Those are the chats of one second. Each waits for {PAUSE} s.",
         history * token: "That is one chat.",
     },
-    why=f"By Little's law {RATE} x 5/6 x {PAUSE} = {waiting:.0f} chats wait at a time. If memory has as much left beside weights and running requests, nearly every turn finds its chat; if not, those with the longest "
-    "wait have gone. (Planning computes the hits with Che's approximation of such a cache.)",
+    why=f"By Little's law {RATE} x 5/6 x {PAUSE} = {waiting:.0f} chats wait at a time. And the cache cannot know which chats have ended: those of the "
+    f"last {PAUSE} s are another {ended * token / 1e9:.0f} GB. If memory has all that left beside weights and running requests, nearly every turn finds its chat; if not, the chat "
+    "whose turn comes next is the one that has just gone. (Planning computes hits by Che's approximation of such a cache.)",
 )
 
 # %%
@@ -500,11 +510,11 @@ show(
             )
             for share, one in runs.items()
         ]
-        + [("90 %, no prefix caching", "", "0 %", amount(off.ttft_s.mean, "s"), amount(off.ttft_s.p95, "s"))],
+        + [("90 %, no prefix caching", f"{(0.9 * budget.capacity_bytes - budget.weights_bytes) / 1e9:.0f} GB", "0 %", amount(off.ttft_s.mean, "s"), amount(off.ttft_s.p95, "s"))],
         title="Chats of 6 turns on one H100, simulated",
         note="The first message of a chat is never found, nor are the tokens of blocks that are not full.",
     ),
-    takeaway("Hits take memory: turns per second x pause x tokens x bytes. Running requests have it first; what they leave decides the hits."),
+    takeaway("Hits take memory: rate times pause times tokens times bytes. Running requests have it first; what they leave decides the hits."),
 )
 
 # %% [markdown]

@@ -61,6 +61,8 @@ def evaluate(values: Values) -> Run:
         InputError: dimensions that contradict each other.
     """
     options: Values = {key: int(values[key]) for key in _COUNTS if key in values}
+    if "cached_prefix" in options:  # of a prompt its last token is always computed
+        options["cached_prefix"] = min(options["cached_prefix"], options["input_len"] - 1)
     if values.get("weights", "") in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
         options[name] = value
