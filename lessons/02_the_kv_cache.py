@@ -393,6 +393,14 @@ predict(
 )
 
 # %%
+draw(
+    "mla-absorb",
+    {"decode: absorbed": {"form": "absorbed"}, "prefill: expanded": {"form": "expanded"}},
+    about="Form",
+    model=DEEPSEEK,
+)
+
+# %%
 published("F26", latent.value)
 
 # %%

@@ -32,6 +32,7 @@ from roofline.teach.lessons import (
     amount,
     bars,
     curves,
+    draw,
     exercise,
     figure,
     formula,
@@ -119,6 +120,9 @@ table(
     title="Three mixtures, as their configs have them",
     note="DeepSeek-V2's first layer has a dense block.",
 )
+
+# %%
+draw("moe-routing", {"one token": {"view": "token"}, "eight tokens": {"view": "batch"}}, about="What is routed")
 
 # %%
 counts = {
@@ -363,6 +367,9 @@ predict(
 )
 
 # %%
+draw("expert-parallel")
+
+# %%
 reduced = roofline.explain(MIXTRAL, "layers/moe/all_reduce", NODE, tp=8, batch=64)
 sent = {part.subject: part for part in reduced.parts}["link_bytes"].value
 away = {part.subject: part for part in roofline.explain(MIXTRAL, "layers/moe/dispatch", NODE, batch=64, **GROUP).parts}[
@@ -441,6 +448,16 @@ show(
 # **Tensor parallelism** (TP) cuts every matrix. Of a feed-forward block each device has a share of the inner width; of attention a
 # share of the heads. Each gets a partial sum of the block's output, and an **all-reduce** adds these up: two a layer.
 # A ring does it in two passes. In the first each device ends up with the sum of one piece of the tensor, in the second the sums go round.
+
+# %%
+draw(
+    "tensor-parallel",
+    {"feed-forward, 2 devices": {}, "4 devices": {"devices": 4}, "attention, 2 devices": {"part": "attention"}},
+    about="Shown",
+)
+
+# %%
+draw("ring-all-reduce", {str(step): {"step": step} for step in range(7)}, about="Step")
 
 # %%
 sent = written(
@@ -612,6 +629,27 @@ predict(
             title="The bubble",
         ),
     ],
+)
+
+# %%
+draw(
+    "pipeline-parallel",
+    {"1": {"microbatches": 1}, "4": {"microbatches": 4}, "12": {"microbatches": 12}},
+    about="Microbatches",
+)
+
+# %%
+draw(
+    "parallel-layouts",
+    {
+        "tensor": {"layout": "tp"},
+        "pipeline": {"layout": "pp"},
+        "both": {"layout": "tp-pp"},
+        "experts, attention tensor-parallel": {"layout": "tp-ep"},
+        "experts, attention data-parallel": {"layout": "dp-ep"},
+        "data": {"layout": "dp"},
+    },
+    about="Layout",
 )
 
 # %%

@@ -227,6 +227,9 @@ predict(
 draw("continuous-batching", {"static": {"policy": "static"}, "continuous": {"policy": "continuous"}}, about="Batching")
 
 # %%
+draw("scheduler-loop")
+
+# %%
 shown = {name: [] for name in both}
 for name, one in both.items():
     a_second = round(1 / one.series["interval_s"])
@@ -391,6 +394,9 @@ predict(
         "Little 1961, Operations Research 9(3)",
     ),
 )
+
+# %%
+draw("littles-law")
 
 # %%
 RATES = (1, 2, 4, 6, 7, 8, 9, 10, 12)

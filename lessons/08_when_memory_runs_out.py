@@ -420,6 +420,14 @@ predict(
 )
 
 # %%
+draw(
+    "recompute-or-swap",
+    {"512": {"tokens": 512}, "8,192": {"tokens": 8192}, "32,768": {"tokens": 32768}},
+    about="Tokens in the cache",
+    hardware=A100,
+)
+
+# %%
 H100, LONG = "h100-sxm", 16384
 attentions = {
     "MHA, 32 KV heads": {"kv_heads": 32},

@@ -12,9 +12,11 @@ from roofline.registry import Registry
 from roofline.teach.lessons.draw.canvas import Drawing
 
 _NAMES = (
-    "attention-heads", "cache-growth", "chunked-prefill", "continuous-batching", "flash-attention", "gpu-memory", "launch-gaps",
-    "paged-blocks", "prefill-and-decode", "quantized-group", "request-timeline", "roofline-anatomy", "sliding-window",
-    "tiles-and-waves", "transformer-block",
+    "attention-heads", "cache-growth", "chunked-prefill", "collectives", "continuous-batching", "expert-parallel",
+    "flash-attention", "gpu-memory", "kv-tiers", "launch-gaps", "littles-law", "mla-absorb", "moe-routing", "paged-blocks",
+    "parallel-layouts", "pipeline-parallel", "prefill-and-decode", "prefill-decode-pools", "prefix-tree", "quantized-group",
+    "recompute-or-swap", "request-timeline", "ring-all-reduce", "roofline-anatomy", "scheduler-loop", "sliding-window",
+    "speculation-tree", "tensor-parallel", "tiles-and-waves", "transformer-block",
 )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from roofline.report.svg_shapes import Anchor, element, escaped, hatched, id_par
 Hue = Literal["ink", "grey", "blue", "orange", "green", "purple", "pink", "red", "gold"]
 """Colours by meaning: blue is prefill, orange decode, green compute, pink memory and what it holds, purple links and what goes
 over them, red a limit or a loss, gold what is chosen, grey what is idle or empty, ink all else."""
+DEVICE_HUES: tuple[Hue, ...] = ("blue", "orange", "green", "pink")
+"""Of four devices, where what is drawn is whose something is; purple is left for what goes over links."""
 _HEAD = 7.0
 """Pixels of an arrow's head."""
 _PADDING = 3.0
@@ -120,24 +122,26 @@ class Canvas:
 
     def label(
         self, words: str, x: float, y: float, *, anchor: Anchor = "start", size: float = 13, hue: Hue | None = None,
-        halo: bool = False,
+        halo: bool = False, strong: bool = False,
     ) -> None:  # fmt: skip
         """Text whose first line has its middle at `y`; a line for each line feed. Without a hue it has the colour of text.
 
         With a `halo`, what was drawn before stops short of the letters.
         """
         for number, line in enumerate(words.split("\n")):
-            self._text(line, x, y + number * size * 1.25, anchor, size, hue, halo=halo)
+            self._text(line, x, y + number * size * 1.25, anchor, size, hue, halo=halo, strong=strong)
 
     def _text(
         self, words: str, x: float, y: float, anchor: Anchor, size: float, hue: Hue | None, *, on: bool = False,
-        within: float | None = None, halo: bool = False,
+        within: float | None = None, halo: bool = False, strong: bool = False,
     ) -> None:  # fmt: skip
         wide = text_width(words, size)
         left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor]
         self.texts.append(Placed(words, left, y - 0.55 * size, left + wide, y + 0.55 * size, within))
         kind = ("f-on" if on else "f-named" if hue else "f-text") + (" f-halo" if halo else "")
         drawn = text(words, x, y, anchor=anchor, size=size, class_=kind)
+        if strong:
+            drawn = element("g", drawn, font_weight="600")
         self.shapes.append(element("g", drawn, class_=f"f-{hue}") if hue else drawn)
 
     def line(self, *points: tuple[float, float], hue: Hue = "grey", wide: float = 1.4, dashed: bool = False) -> None:
@@ -145,6 +149,12 @@ class Canvas:
         path = "M" + "L".join(f"{px(x)} {px(y)}" for x, y in points)
         attributes: dict[str, str | float] = {"stroke_dasharray": "4 3"} if dashed else {}
         drawn = element("path", d=path, fill="none", stroke="currentColor", stroke_width=wide, **attributes)
+        self.shapes.append(element("g", drawn, class_=f"f-{hue}"))
+
+    def area(self, *points: tuple[float, float], hue: Hue = "grey", strong: bool = False) -> None:
+        """What a line through points encloses, faint with a thin border; with `strong` in the full colour."""
+        path = "M" + "L".join(f"{px(x)} {px(y)}" for x, y in points) + "z"
+        drawn = element("path", d=path, class_="f-bar" if strong else "f-block")
         self.shapes.append(element("g", drawn, class_=f"f-{hue}"))
 
     def arrow(
