@@ -106,9 +106,14 @@ class Published(Item):
             f'data-verdict="{row.verdict}">\n'
             f'<p class="kind" id="{name}">Published figure {row.id}: {escape(self.about)}</p>\n'
             f"<dl>\n<dt>published</dt><dd>{inline_of(row.printed)}</dd>\n<dt>computed</dt><dd>{inline_of(self.computed)}</dd>\n"
-            f'<dt>verdict</dt><dd><strong class="verdict">{_VERDICTS[row.verdict]}</strong>. {inline_of(row.holds)}</dd>\n'
+            f'<dt>verdict</dt><dd><strong class="verdict">{self.verdict}</strong>. {inline_of(row.holds)}</dd>\n'
             "</dl>\n</div>\n"
         )
+
+    @property
+    def verdict(self) -> str:
+        """How published and computed agree, in words."""
+        return _VERDICTS[self.row.verdict]
 
     @property
     def about(self) -> str:
@@ -121,7 +126,7 @@ class Published(Item):
         row = self.row
         return (
             f"> **Published figure {row.id}: {self.about}**\n>\n> published: {row.printed}\n>\n> computed: {self.computed}\n>\n"
-            f"> verdict: **{_VERDICTS[row.verdict]}**. {row.holds}"
+            f"> verdict: **{self.verdict}**. {row.holds}"
         )
 
 

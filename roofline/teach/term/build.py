@@ -19,7 +19,7 @@ from roofline.teach.worksheets.sheet import Sheet, parse_seeds
 
 Length = Literal["term", "days", "hours"]
 LENGTHS: tuple[Length, ...] = ("term", "days", "hours")
-_STYLES = ("figures", "style", "formulas", "print", "worksheet")
+_STYLES = ("figures", "style", "formulas", "print", "worksheet", "term")
 _TITLE = "How fast, how big, how expensive: inference on hardware"
 
 

@@ -34,7 +34,12 @@ NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches", "service",
 _LONGEST = 131072
 
 
-def _figure(name: str, run: Run) -> Figure:
+def picture_figure(name: str, run: Run) -> Figure:
+    """Return the figure of a picture of `NAMES`.
+
+    Raises:
+        UnknownNameError: there is no such picture.
+    """
     if name == "roofline":
         return roofline_figure(run.request, run.result)
     if name == "cache":
@@ -359,6 +364,6 @@ def filled(key: str, run: Run) -> Filled:
 
 
 def _picture(name: str, run: Run) -> Picture:
-    figure = replace(_figure(name, run), key=f"play-{name}")  # a key that no other figure of a page has
+    figure = replace(picture_figure(name, run), key=f"play-{name}")  # a key that no other figure of a page has
     hand = svg(replace(figure, key=f"{figure.key}-hand"), HAND)
     return Picture(key=figure.key, title=figure.title, note=figure.note, svg=svg(figure), hand=hand, table=figure.table)

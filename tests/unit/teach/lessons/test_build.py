@@ -56,7 +56,7 @@ def test_everything_is_written(folder):
     built = build(folder / "sources", folder / "to", png=False)
     names = {path.relative_to(folder / "to").as_posix() for path in built.files}
     pictures = {"figures/01-kinds.svg", "figures/01-kinds-dark.svg"}
-    assert names == {"01_small.html", "index.html", "notebooks/01_small.ipynb"} | pictures
+    assert names == {"01_small.html", "decks/01_small.html", "index.html", "notebooks/01_small.ipynb"} | pictures
     assert "PNG" in built.left_out
     text = (folder / "to" / "01_small.html").read_text(encoding="utf-8")
     assert "hello" in text
