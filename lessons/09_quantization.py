@@ -123,8 +123,10 @@ predict(
         1 / speed_up: "That is the time after over the time before.",
     },
     why=[
-        f"A decode step of one sequence waits for its weights, so times are as bytes: 2 x ({layers / 1e9:.2f} + {head / 1e9:.3f}) over "
-        f"{layers / 1e9:.2f} + 2 x {head / 1e9:.3f}.",
+        (
+            f"A decode step of one sequence waits for its weights, so times are as bytes: 2 x ({layers / 1e9:.2f} + {head / 1e9:.3f}) over "
+            f"{layers / 1e9:.2f} + 2 x {head / 1e9:.3f}."
+        ),
         formula("decode_floor", LLAMA, H100, quantization="w8a16", title="Shortest decode step in W8A16, by the toolkit"),
     ],
 )
@@ -202,7 +204,11 @@ predict(
     kind="ratio",
     answer=4 + 16 / 128,
     tolerance=0.005,
-    hints={4.0: "The scale is stored and read, too.", 20.0: "128 weights share one scale.", 4.03125: "The group has 128 weights."},
+    hints={
+        4.0: "The scale is stored and read, too.",
+        20.0: "128 weights share one scale.",
+        4.03125: "The group has 128 weights.",
+    },
     why=[
         derived("Effective bits of a weight", per_weight, {bits: 4, scale_bits: 16, group: 128}, "bits"),
         "Groups of 32 would take 4.5 bits: finer scales cost as much as half a bit.",
@@ -231,7 +237,13 @@ def effective_bits(scheme):
     return stored * 8 / SIDE**2
 
 
-BESIDE = {"weight_scale": "scale", "weight_scale_inv": "scale", "scales": "scale", "qzeros": "zero point", "g_idx": "group of each input"}
+BESIDE = {
+    "weight_scale": "scale",
+    "weight_scale_inv": "scale",
+    "scales": "scale",
+    "qzeros": "zero point",
+    "g_idx": "group of each input",
+}
 BESIDE |= {"weight_scale_2": "scale of the scales"}
 show(
     table(
@@ -268,12 +280,15 @@ predict(
     f"{4 * head / 1e9:.1f} GB of it. Of a larger model they are a smaller part.",
 )
 
+
 # %%
 def published_bytes(name, at=None):
     """Parameters and bytes of a model as its file describes it, or of one of its other checkpoints."""
     model = roofline.load_model(name)
     if at is not None:
-        model = Model.model_validate({**model.model_dump(), "quantization": [one.model_dump() for one in model.checkpoints[at].quantization]})
+        model = Model.model_validate(
+            {**model.model_dump(), "quantization": [one.model_dump() for one in model.checkpoints[at].quantization]}
+        )
     memory = roofline.analyze(model, "h200-sxm", phase="decode", context=0, ignore_capacity=True)
     return memory.model["parameters"]["total"], memory.memory.weights_bytes
 
@@ -315,7 +330,9 @@ show(
 # %%
 card = roofline.load_hardware(H100)
 ridges = {name: card.peak(name) / card.bandwidth for name in ("bf16", "fp8")}
-critical = {name: float(roofline.explain(LLAMA, "critical_batch", H100, quantization=scheme).value) for name, scheme in SCHEME.items()}
+critical = {
+    name: float(roofline.explain(LLAMA, "critical_batch", H100, quantization=scheme).value) for name, scheme in SCHEME.items()
+}
 predict(
     f"In bf16 the critical batch of an H100 is {critical['bf16']:.0f}. In fp8 a weight is one byte instead of two, and the peak is twice as high. The critical batch",
     {
@@ -336,11 +353,19 @@ predict(
     tolerance=0.04,
     hints={
         critical["bf16"]: "Fewer bytes, and the same products: it moves.",
-        critical["bf16"] * 16 / 4.125: "Turned round: with fewer bytes to wait for, compute is the bound from a smaller batch on.",
+        critical["bf16"]
+        * 16
+        / 4.125: "Turned round: with fewer bytes to wait for, compute is the bound from a smaller batch on.",
     },
     why=[
         f"4.125 of 16 bits: about a quarter. With the LM head in bf16 it is {critical['W4A16']:.0f}.",
-        formula("critical_batch", LLAMA, H100, quantization="w4a16", title="Critical batch in W4A16: all weights, over the time of one sequence"),
+        formula(
+            "critical_batch",
+            LLAMA,
+            H100,
+            quantization="w4a16",
+            title="Critical batch in W4A16: all weights, over the time of one sequence",
+        ),
         formula("critical_batch", LLAMA, H100, title="In bf16", legend=False),
     ],
 )
@@ -409,7 +434,8 @@ PAIRS = {
 }
 pairs = {name: analysed(scheme, batch=64, context=LONG, kv_cache_dtype=kv) for name, (scheme, kv) in PAIRS.items()}
 full = {
-    name: analysed(scheme, batch=pairs[name].memory.max_batch, context=LONG, kv_cache_dtype=kv) for name, (scheme, kv) in PAIRS.items()
+    name: analysed(scheme, batch=pairs[name].memory.max_batch, context=LONG, kv_cache_dtype=kv)
+    for name, (scheme, kv) in PAIRS.items()
 }
 show(
     table(
@@ -427,7 +453,9 @@ show(
         title=f"Llama 3.1 8B on an H100, {LONG:,} tokens cached, bounds",
         note="90 % of the memory is used. Scales of the cache, one or two per layer, are not counted.",
     ),
-    takeaway("A cache in fp8 doubles what memory holds and halves what attention reads. With many long sequences it is worth more than any format of weights."),
+    takeaway(
+        "A cache in fp8 doubles what memory holds and halves what attention reads. With many long sequences it is worth more than any format of weights."
+    ),
 )
 
 # %% [markdown]
@@ -505,7 +533,7 @@ show(
             note="Bounds on an H100. The more cache is read, the less weights matter.",
         )
     ),
-    takeaway("What is not quantized sets the limit. Ask first which bytes a step reads; quantize the largest part."),
+    takeaway("What is not quantized sets the limit. Ask first what a step reads; quantize the largest part."),
 )
 
 # %% [markdown]
@@ -576,7 +604,10 @@ play(
 
 # %%
 BIG, MANY = "llama-3.1-70b", 4095
-fits = {name: roofline.analyze(BIG, H100, phase="decode", context=MANY, quantization=SCHEME[name], ignore_capacity=True) for name in ("bf16", "fp8", "W4A16")}
+fits = {
+    name: roofline.analyze(BIG, H100, phase="decode", context=MANY, quantization=SCHEME[name], ignore_capacity=True)
+    for name in ("bf16", "fp8", "W4A16")
+}
 fits["W4A16, cache fp8"] = roofline.analyze(
     BIG, H100, phase="decode", context=MANY, quantization="w4a16", kv_cache_dtype="fp8", ignore_capacity=True
 )

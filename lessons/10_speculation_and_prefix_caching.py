@@ -81,7 +81,14 @@ lesson(
 
 # %%
 CONTEXT = 1024
-ROUND = {"tp": 4, "context": CONTEXT, "num_speculative_tokens": 4, "acceptance": 0.7, "speculative_model": DRAFT, "ignore_capacity": True}
+ROUND = {
+    "tp": 4,
+    "context": CONTEXT,
+    "num_speculative_tokens": 4,
+    "acceptance": 0.7,
+    "speculative_model": DRAFT,
+    "ignore_capacity": True,
+}
 _, drafting = resolve(BIG, H100, **ROUND)
 
 
@@ -103,9 +110,7 @@ def derived(title, expr, values, unit, source="counted", legend=True):
 # the draft up to the first token that the model does not confirm; there it gives its own. A **round** is a draft and its verification.
 
 # %%
-widths = {
-    new: pipeline(drafting.verifier, (Segment(1, new, CONTEXT, decode=True),)) for new in (1, 2, 5, 9, 17, 65, 257)
-}
+widths = {new: pipeline(drafting.verifier, (Segment(1, new, CONTEXT, decode=True),)) for new in (1, 2, 5, 9, 17, 65, 257)}
 predict(
     f"Llama 3.1 70B, over four H100: a decode step of one sequence takes at least {amount(widths[1].bound, 's')}. How long does a step over 5 tokens of the "
     "sequence take, at least?",
@@ -150,9 +155,18 @@ predict(
         3.0: "That is if all are accepted.",
     },
     why=[
-        "One of the model's own; the first drafted one in half of the rounds; the second in half of those: 1 + 0.5 + 0.25. In general, 4 drafted and an "
-        "acceptance of 0.7:",
-        formula("tokens_per_round", BIG, title="Expected tokens per round", num_speculative_tokens=4, acceptance=0.7, speculative_model=DRAFT),
+        (
+            "One of the model's own; the first drafted one in half of the rounds; the second in half of those: 1 + 0.5 + 0.25. In general, 4 drafted and an "
+            "acceptance of 0.7:"
+        ),
+        formula(
+            "tokens_per_round",
+            BIG,
+            title="Expected tokens per round",
+            num_speculative_tokens=4,
+            acceptance=0.7,
+            speculative_model=DRAFT,
+        ),
     ],
 )
 
@@ -173,10 +187,12 @@ show(
         )
     ),
     say(
-        f"Engines log another number, the share of drafted tokens that is accepted: at 0.7 and 4 it is {(tokens_per_round(0.7, 4) - 1) / 4:.2f}, less than the "
-        "acceptance, for tokens after the first rejection are lost. The acceptance depends on model, draft and text: it has to be measured."
+        f"Engines log another number, the share of drafted tokens that is accepted: {(tokens_per_round(0.7, 4) - 1) / 4:.2f} at an acceptance of 0.7, for tokens after the "
+        "first rejection are lost. The acceptance depends on model, draft and text: measure it."
     ),
-    takeaway("A round reads the weights once. It gives one token of the model's own and the drafted ones before the first rejection, so the first drafted bring most."),
+    takeaway(
+        "A round reads the weights once. It gives one token of the model's own and the drafted ones before the first rejection, so the first drafted bring most."
+    ),
 )
 
 # %% [markdown]
@@ -199,13 +215,16 @@ predict(
     hints={
         spans["verify"].estimate / four.tokens: "The draft takes time, too.",
         spans["draft"].estimate + spans["verify"].estimate: "That is the round. It gives several tokens.",
-        (spans["draft"].estimate + spans["verify"].estimate) / 4: "Not all drafted tokens are accepted, and one is the model's own.",
+        (spans["draft"].estimate + spans["verify"].estimate)
+        / 4: "Not all drafted tokens are accepted, and one is the model's own.",
         (spans["draft"].estimate + spans["verify"].estimate) / 5: "That is if all were accepted.",
     },
     why=[
-        formula("speculative_tpot", BIG, H100, title="Time per token, estimate", **{key: value for key, value in ROUND.items()}),
-        f"**{spans['plain'].estimate / tpot:.2f} times** faster than without. (Bounds would say {spans['plain'].bound / four.tpot(1, CONTEXT).bound:.2f}: in small "
-        "models launches weigh more than bytes.)",
+        formula("speculative_tpot", BIG, H100, title="Time per token, estimate", **dict(ROUND.items())),
+        (
+            f"**{spans['plain'].estimate / tpot:.2f} times** faster than without. (Bounds would say {spans['plain'].bound / four.tpot(1, CONTEXT).bound:.2f}: in small "
+            "models launches weigh more than bytes.)"
+        ),
     ],
 )
 
@@ -233,12 +252,14 @@ show(
         )
     ),
     say(
-        f"One more drafted token costs a step of the draft and counts only if all before it were accepted: a to the power of its place. So there is a best number: "
-        f"{best[0.5]} at an acceptance of 0.5, {best[0.9]} at 0.9. And the draft takes memory: {own.weights_bytes / 1e9:.2f} GB of weights per device, and "
+        f"One more drafted token costs a step of the draft and counts only if all before it were accepted: a to the power of its place. So there is a best number. "
+        f"And the draft takes memory: {own.weights_bytes / 1e9:.2f} GB of weights per device, and "
         f"{with_draft.speculative.draft_kv_bytes_per_token:,.0f} bytes of cache per token beside the model's {plain_analysis.memory.kv_bytes_per_token:,.0f}. At "
         f"{CONTEXT:,} tokens {with_draft.memory.max_batch} sequences fit instead of {plain_analysis.memory.max_batch}."
     ),
-    takeaway("TPOT is the round over its tokens. Draft few tokens where acceptance is low; a cheap draft is worth as much as a good one."),
+    takeaway(
+        "TPOT is the round over its tokens. Draft few tokens where acceptance is low; a fast draft may be worth more than a good one."
+    ),
 )
 
 # %% [markdown]
@@ -256,7 +277,7 @@ predict(
     answer=edge,
     tolerance=0.03,
     hints={critical: "Each sequence has 5 tokens in the step.", critical / 4: "One more token is verified than is drafted."},
-    why="5 tokens of each sequence are in the step: the critical batch over 5. Beyond that, each drafted token costs its full share of FLOP, whether it is "
+    why="5 tokens of each sequence are in the step: the critical batch over 5. Beyond that, each drafted token costs its full share of FLOP, "
     "accepted or not.",
 )
 
@@ -283,7 +304,8 @@ def crossing(rounds, basis="estimate"):
 even = crossing(four)
 ends = {a: crossing(drafted(4, a)) for a in (0.5, 0.7, 0.9)}
 needed = {
-    batch: break_even(four.round(batch, CONTEXT).estimate / four.plain(batch, CONTEXT).estimate, 4) for batch in (1, 32, 128, 256)
+    batch: break_even(four.round(batch, CONTEXT).estimate / four.plain(batch, CONTEXT).estimate, 4)
+    for batch in (1, 32, 128, 256)
 }
 show(
     figure(
@@ -297,7 +319,7 @@ show(
             scales=("log", "linear"),
             marks=((f"no gain from {even} on", "x", even), ("as fast", "y", 1)),
             low=0,
-            note="Llama 3.1 70B over four H100, 1,024 tokens cached. Below 1 the draft costs time.",
+            note="Below 1 the draft costs time.",
         )
     ),
     table(
@@ -334,11 +356,11 @@ predict(
     "All requests begin with the same system prompt of 2,048 tokens. A developer adds the time of day, in its very first line. Of the next request, what is found in the cache?",
     {
         "nothing": "",
-        "all but the first line": "Do the keys of later tokens depend on the first line?",
+        "all but the first line": "Do the keys of all tokens after it depend on the first line?",
         "the whole system prompt": "It differs from its first line on.",
     },
     answer="nothing",
-    why="Each later token has seen the time. Put what changes at the end: system prompt, then documents, then the question.",
+    why="All tokens after the time have seen it. Put what changes at the end: system prompt, then documents, then the question.",
 )
 
 # %%
@@ -350,7 +372,8 @@ show(
 # %%
 PROMPT, SHARED = 2304, 2048
 whole, rest = (
-    roofline.analyze(LLAMA, H100, phase="prefill", input_len=PROMPT, **options).prefill for options in ({}, {"cached_prefix": SHARED})
+    roofline.analyze(LLAMA, H100, phase="prefill", input_len=PROMPT, **options).prefill
+    for options in ({}, {"cached_prefix": SHARED})
 )
 predict(
     f"Of a prompt of {PROMPT:,} tokens {SHARED:,} are cached. How many times less does prefill compute, about?",
@@ -363,12 +386,19 @@ predict(
         SHARED / PROMPT: "That is the share that is cached.",
     },
     why=[
-        f"{PROMPT - SHARED} of {PROMPT:,} tokens are left: {PROMPT / (PROMPT - SHARED):.0f} times less in the linear layers, "
-        f"{whole.cost.flops / rest.cost.flops:.2f} times in all, since attention of the new tokens still reads the cached ones.",
+        (
+            f"{PROMPT - SHARED} of {PROMPT:,} tokens are left: {PROMPT / (PROMPT - SHARED):.0f} times less in the linear layers, "
+            f"{whole.cost.flops / rest.cost.flops:.2f} times in all, since attention of the new tokens still reads the cached ones."
+        ),
         table(
             ("Llama 3.1 8B on an H100", "FLOP", "TTFT, at least", "estimate"),
             [
-                (name, formatting.quantity(one.cost.flops, "FLOP"), amount(one.pipeline.bound, "s"), amount(one.pipeline.estimate, "s"))
+                (
+                    name,
+                    formatting.quantity(one.cost.flops, "FLOP"),
+                    amount(one.pipeline.bound, "s"),
+                    amount(one.pipeline.estimate, "s"),
+                )
                 for name, one in (("all computed", whole), (f"{SHARED:,} tokens cached", rest))
             ],
             title=f"A prompt of {PROMPT:,} tokens, alone",
@@ -380,7 +410,12 @@ predict(
 shares = [0, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2240]
 first_token = {
     basis: [
-        getattr(roofline.analyze(LLAMA, H100, phase="prefill", input_len=PROMPT, **({"cached_prefix": cut} if cut else {})).prefill.pipeline, basis)
+        getattr(
+            roofline.analyze(
+                LLAMA, H100, phase="prefill", input_len=PROMPT, **({"cached_prefix": cut} if cut else {})
+            ).prefill.pipeline,
+            basis,
+        )
         for cut in shares
     ]
     for basis in ("bound", "estimate")
@@ -404,7 +439,9 @@ show(
         f"Memory is shared, too: 32 running requests have the system prompt once, {SHARED * token / 2**20:.0f} MiB instead of {32 * SHARED * token / 2**30:.0f} GiB. "
         "What it does not help: decode, which reads the cache of every sequence as before; prompts that come once; what is alike only at the end, or for less than a block."
     ),
-    takeaway("What is shared is the common beginning, in whole blocks. Hits shorten TTFT by the tokens that need not be computed, and leave TPOT's own work as it is."),
+    takeaway(
+        "What is shared is the common beginning, in whole blocks. Hits shorten TTFT by the tokens that need not be computed, and leave decode as it is."
+    ),
 )
 
 # %% [markdown]
@@ -418,28 +455,33 @@ turns, message_tokens, reply_tokens = (
     quantity("q", "q", "tokens", "of a message"),
     quantity("r", "r", "tokens", "of a reply"),
 )
-ASKED, REPLY = 200, 300
+MESSAGE, REPLY = 200, 300
 everything = turns * message_tokens + turns * (turns - 1) / 2 * (message_tokens + reply_tokens)
 
 
 def computed(count, cached):
     """Prompt tokens computed in a chat of a number of turns."""
-    return count * ASKED if cached else count * ASKED + count * (count - 1) // 2 * (ASKED + REPLY)
+    return count * MESSAGE if cached else count * MESSAGE + count * (count - 1) // 2 * (MESSAGE + REPLY)
 
 
 predict(
-    f"A chat of 10 turns: each message has {ASKED} tokens, each reply {REPLY}. How many times as many prompt tokens are computed without prefix caching as with it?",
+    f"A chat of 10 turns: each message has {MESSAGE} tokens, each reply {REPLY}. How many times as many prompt tokens are computed without prefix caching as with it?",
     kind="ratio",
     answer=computed(10, False) / computed(10, True),
     tolerance=0.02,
     hints={
         10.0: "Prompts grow from turn to turn: the first is one message.",
-        (9 * (ASKED + REPLY) + ASKED) / ASKED: "That is the last turn. The earlier ones are shorter.",
-        sum(turn * ASKED for turn in range(1, 11)) / (10 * ASKED): "Replies are part of the later prompts.",
+        (9 * (MESSAGE + REPLY) + MESSAGE) / MESSAGE: "That is the last turn. The earlier ones are shorter.",
+        sum(turn * MESSAGE for turn in range(1, 11)) / (10 * MESSAGE): "Replies are part of the later prompts.",
     },
     why=[
-        derived("Prompt tokens of all turns, nothing cached", everything, {turns: 10, message_tokens: ASKED, reply_tokens: REPLY}, "tokens"),
-        f"With it, the messages alone: 10 x {ASKED} = {computed(10, True):,}.",
+        derived(
+            "Prompt tokens of all turns, nothing cached",
+            everything,
+            {turns: 10, message_tokens: MESSAGE, reply_tokens: REPLY},
+            "tokens",
+        ),
+        f"With it, the messages alone: 10 x {MESSAGE} = {computed(10, True):,}.",
     ],
 )
 
@@ -459,7 +501,7 @@ show(
             roles=("prefill", "decode"),
             scales=("linear", "linear"),
             low=0,
-            note=f"Messages of {ASKED} tokens, replies of {REPLY}. Agents, whose turns are calls of tools, have many more turns.",
+            note="Agents, whose turns are calls of tools, have many more turns.",
         )
     ),
     takeaway("Without prefix caching the prompt tokens of a chat grow with the square of its turns; with it, linearly."),
@@ -473,10 +515,18 @@ show(
 # %%
 RATE, PAUSE, TURNS = 8, 20, 6
 waiting = RATE * PAUSE * (TURNS - 1) / TURNS
-history = (ASKED + REPLY) * TURNS / 2  # mean of 1 to 5 turns
-ended = RATE / TURNS * PAUSE * (ASKED + REPLY) * TURNS  # tokens of the chats that ended in the last 20 s
+history = (MESSAGE + REPLY) * TURNS / 2  # mean of 1 to 5 turns
+ended = RATE / TURNS * PAUSE * (MESSAGE + REPLY) * TURNS  # tokens of the chats that ended in the last 20 s
 budget = roofline.analyze(LLAMA, H100, phase="decode", context=0).memory
-traffic = {"rate": RATE, "turns": TURNS, "think": f"{PAUSE} s", "input_len": ASKED, "output_len": REPLY, "requests": 1200, "seed": 1}
+traffic = {
+    "rate": RATE,
+    "turns": TURNS,
+    "think": f"{PAUSE} s",
+    "input_len": MESSAGE,
+    "output_len": REPLY,
+    "requests": 1200,
+    "seed": 1,
+}
 used = (0.35, 0.45, 0.6, 0.9)
 runs = {share: roofline.simulate(LLAMA, H100, gpu_memory_utilization=share, **traffic) for share in used}
 off = roofline.simulate(LLAMA, H100, enable_prefix_caching=False, **traffic)
@@ -510,11 +560,21 @@ show(
             )
             for share, one in runs.items()
         ]
-        + [("90 %, no prefix caching", f"{(0.9 * budget.capacity_bytes - budget.weights_bytes) / 1e9:.0f} GB", "0 %", amount(off.ttft_s.mean, "s"), amount(off.ttft_s.p95, "s"))],
+        + [
+            (
+                "90 %, no prefix caching",
+                f"{(0.9 * budget.capacity_bytes - budget.weights_bytes) / 1e9:.0f} GB",
+                "0 %",
+                amount(off.ttft_s.mean, "s"),
+                amount(off.ttft_s.p95, "s"),
+            )
+        ],
         title="Chats of 6 turns on one H100, simulated",
         note="The first message of a chat is never found, nor are the tokens of blocks that are not full.",
     ),
-    takeaway("Hits take memory: rate times pause times tokens times bytes. Running requests have it first; what they leave decides the hits."),
+    takeaway(
+        "Hits take memory: rate times pause times tokens times bytes. Running requests have it first; what they leave decides the hits."
+    ),
 )
 
 # %% [markdown]
@@ -523,7 +583,19 @@ show(
 # %%
 play(
     "Rounds with a draft, and prompts of which a part is cached. Times are bounds until measured efficiency is on; prefill is of all prompts of the batch.",
-    controls=("model", "drafted", "acceptance", "batch", "context", "input_len", "cached_prefix", "weights", "tp", "hardware", "efficiency"),
+    controls=(
+        "model",
+        "drafted",
+        "acceptance",
+        "batch",
+        "context",
+        "input_len",
+        "cached_prefix",
+        "weights",
+        "tp",
+        "hardware",
+        "efficiency",
+    ),
     tiles=("tokens_per_round", "step", "verifying", "round", "speculative_tpot", "speculative_gain", "prefill"),
     formulas=("decode_floor",),
     pictures=("rounds",),
@@ -535,7 +607,7 @@ play(
     input_len=PROMPT,
     efficiency=True,
     tries=(
-        "Which number of **drafted** tokens is best at an acceptance of 0.5, and at 0.9? Now take drafts that cost nothing.",
+        "Which number of **drafted** tokens is best at an acceptance of 0.5, and at 0.9? And of drafts that cost nothing?",
         "Raise the **batch** until drafts no longer help. Then draft 1 token instead of 4: how far does it go now?",
         "Take Llama 3.1 **8B** with the same draft, on one device. Why does it gain less?",
         "Raise the **cached prefix** of the prompt. What is the shortest prefill, and what does it wait for?",
@@ -548,14 +620,13 @@ calls, fixed = 20, 3000
 show(
     worked(
         "which draft?",
-        "A code editor: answers repeat most of the prompt. n-grams of 8 tokens are accepted with 0.9 while edits copy, at no cost; the 1B draft with 0.8. One sequence, "
-        "the 70B model as above. Which one, and how fast?",
+        "A code editor, one sequence: while edits copy, n-grams of 8 tokens are accepted with 0.9, tokens of the 1B draft with 0.8. Which one?",
         say(
             f"n-grams: {edit:.2f} tokens per round of {amount(drafted(8).verifying(1, CONTEXT).estimate, 's')}, "
             f"{amount(drafted(8).verifying(1, CONTEXT).estimate / edit, 's')} per token. The 1B draft, with its best "
             f"{min(counts, key=lambda count: drafted(count, 0.8).tpot(1, CONTEXT).estimate)} tokens: "
-            f"{amount(min(drafted(count, 0.8).tpot(1, CONTEXT).estimate for count in counts), 's')}. So n-grams, for this text; in a chat that copies nothing "
-            "they are accepted hardly ever, and nothing is lost but FLOP."
+            f"{amount(min(drafted(count, 0.8).tpot(1, CONTEXT).estimate for count in counts), 's')}. So n-grams, for this text; where nothing "
+            "is copied they are hardly ever accepted."
         ),
     ),
     worked(
@@ -565,8 +636,8 @@ show(
         say(
             f"The prompts are {fixed:,}, {fixed + 500:,}, ... tokens: {sum(fixed + 500 * call for call in range(calls)):,} in all. Each turn finds all whole blocks of the one "
             f"before: {sum((fixed + 500 * (call - 1)) // 16 * 16 for call in range(1, calls)):,} tokens, "
-            f"**{100 * sum((fixed + 500 * (call - 1)) // 16 * 16 for call in range(1, calls)) / sum(fixed + 500 * call for call in range(calls)):.0f} %**. At "
-            f"{calls} calls the cache is most of the bill, which is why providers sell cached tokens for less."
+            f"**{100 * sum((fixed + 500 * (call - 1)) // 16 * 16 for call in range(1, calls)) / sum(fixed + 500 * call for call in range(calls)):.0f} %**. So "
+            "the price of cached tokens is most of the bill."
         ),
     ),
 )

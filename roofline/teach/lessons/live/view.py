@@ -221,7 +221,10 @@ def _rounds(run: Run) -> Figure:
     """Return TPOT by batch, with and without a draft."""
     sizes = [2**power for power in range(10)]
     each = [rounds(run, size) for size in sizes]
-    variants = (("without a draft", "bound", [one.plain for one in each]), ("with a draft", "decode", [one.tpot for one in each]))
+    variants = (
+        ("without a draft", "bound", [one.plain for one in each]),
+        ("with a draft", "decode", [one.tpot for one in each]),
+    )
     series = tuple(
         Series(
             name=name,
@@ -229,9 +232,7 @@ def _rounds(run: Run) -> Figure:
             role=role,
             x=tuple(float(size) for size in sizes),
             y=tuple(times),
-            labels=tuple(
-                f"{name}, {size:,} sequences: {seconds(took).text}" for size, took in zip(sizes, times, strict=True)
-            ),
+            labels=tuple(f"{name}, {size:,} sequences: {seconds(took).text}" for size, took in zip(sizes, times, strict=True)),
         )
         for name, role, times in variants
     )
