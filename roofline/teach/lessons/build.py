@@ -134,7 +134,7 @@ _BAR = ("elements", "actions", "bar")
 _SCRIPTS = (*_BAR, "packed", "state", "controls", "view", "answers", "lesson")
 _COMPUTED = (Formula, Plot, Table)
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
-_COURSE = "Inference, computed: eight lessons"
+_COURSE = "Inference, computed: the course"
 
 
 def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> str:
