@@ -154,7 +154,7 @@ show(
     formula("parameters", LLAMA, part="layers/mlp", title="Feed-forward blocks, all layers", legend=False),
     say(
         f"The embedding table has $V$ rows of $d_{{model}}$ elements, {parts['embedding']:,} in all; the LM head has as many again. "
-        f"Together that is **{total:,}** parameters."
+        f"With the last norm, all parameters are **{total:,}**."
     ),
 )
 
