@@ -61,10 +61,10 @@ lesson(
     plan=[
         (6, "One token at a time"),
         (12, "From a config to parameters"),
-        (11, "What a token computes"),
+        (10, "What a token computes"),
         (9, "What a token moves"),
         (6, "Two kinds of operators"),
-        (6, "Play and practise"),
+        (7, "Play and practise"),
     ],
     exercises=["transformer-mlp-weights", "transformer-total-parameters", "transformer-flops-per-token"],
 )

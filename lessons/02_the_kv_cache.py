@@ -60,11 +60,11 @@ lesson(
     ],
     plan=[
         (9, "Work done twice"),
-        (11, "What a token leaves behind"),
+        (10, "What a token leaves behind"),
         (8, "Fewer heads"),
         (6, "A window"),
         (9, "A latent"),
-        (7, "Play and practise"),
+        (8, "Play and practise"),
     ],
     exercises=["kv-cache-per-token", "kv-cache-window", "kv-cache-latent", "kv-cache-find-the-mistakes"],
 )
