@@ -53,6 +53,10 @@ docs:
 lessons *arguments:
     {{bin}}/python lessons/build.py {{arguments}}
 
+# a term of twelve weeks by its seed: `just term 2027`; papers, keys, syllabus go to build/term
+term seed *arguments:
+    {{bin}}/python lessons/term.py --seed {{seed}} {{arguments}}
+
 # documentation, course and calculators as static pages in build/site
 site:
     {{bin}}/python lessons/build.py build/site/course

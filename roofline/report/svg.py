@@ -54,13 +54,14 @@ _NARROW, _INSIDE = 480.0, 120.0
 _LONGEST = 600
 
 
-def svg(figure: Figure, whole_width: float = WIDTH) -> str:
+def svg(figure: Figure, whole_width: float = WIDTH, frame_height: float = 0.0) -> str:
     """The figure as an `svg` element, `whole_width` pixels wide before it is scaled; its title is for screen readers alone.
 
-    It has no style of its own: without `reports/figures.css` on the page, shapes are black.
+    `frame_height` is the height of the frame in pixels; 0: the usual one. The element has no style of its own: without
+    `reports/figures.css` on the page, shapes are black.
     """
     key = id_part(figure.key)
-    frame, left = framed(figure, whole_width)
+    frame, left = framed(figure, whole_width, frame_height)
     over = above(figure, frame)
     top = top_height(over)
     under, legend_height = _legend(figure, whole_width - 8)
@@ -91,7 +92,7 @@ def svg(figure: Figure, whole_width: float = WIDTH) -> str:
     )
 
 
-def framed(figure: Figure, whole_width: float) -> tuple[Frame, float]:
+def framed(figure: Figure, whole_width: float, frame_height: float = 0.0) -> tuple[Frame, float]:
     """The frame of a figure, and how far it is from the left, in pixels: the same of a picture and of a plot."""
     narrow = whole_width < _NARROW
     y, longest = span(figure, "y", 7), 16 if narrow else 30
@@ -104,7 +105,7 @@ def framed(figure: Figure, whole_width: float) -> tuple[Frame, float]:
         x=span(figure, "x", 4 if narrow else 8, width),
         y=y,
         width=width,
-        height=inner_height(figure),
+        height=frame_height or inner_height(figure),
         largest=20.0 if narrow else 26.0,
         longest=longest,
     )

@@ -6,6 +6,7 @@ content security policy.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,7 +90,7 @@ def open_page(contexts: Callable[..., BrowserContext]) -> Iterator[Open]:
                 problems.append(f"console: {message.text}")
 
         def on_request(request: Request) -> None:
-            if request.url.partition("#")[0] != url and not request.url.startswith(("data:", "blob:")):
+            if re.split("[?#]", request.url)[0] != url and not request.url.startswith(("data:", "blob:")):
                 problems.append(f"request: {request.url}")
 
         page.on("console", on_console)

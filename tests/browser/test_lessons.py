@@ -297,7 +297,9 @@ def test_every_lesson_is_in_the_index(opened, folder):
     links = [link.get_attribute("href") for link in page.locator(".course h2 a").all()]
     assert links == [f"{name}.html" for name in NAMES]
     assert all((folder / link).is_file() for link in links)
-    assert opened(NAMES[0]).locator(".above a").get_attribute("href") == "index.html"
+    assert page.locator(".course .note a:last-child").first.get_attribute("href") == f"decks/{NAMES[0]}.html"
+    above = [link.get_attribute("href") for link in opened(NAMES[0]).locator(".above a").all()]
+    assert above == ["index.html", f"decks/{NAMES[0]}.html"]
 
 
 def test_answers_stay_over_a_reload(opened):

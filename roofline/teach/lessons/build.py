@@ -1,4 +1,4 @@
-"""Build the course: execute every lesson once, and write its page, its notebook, its figures for slides, and an index."""
+"""Build the course: execute every lesson once, and write its page, slides, notebook and figures, and an index."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from roofline.teach.lessons.formula import Formula
 from roofline.teach.lessons.items import Item, Table, flattened
 from roofline.teach.lessons.live.play import script as program_script
 from roofline.teach.lessons.questions import Question
-from roofline.teach.markdown import Ids, checked, html_of, inline_of, preformatted
+from roofline.teach.lessons.slides import slides
+from roofline.teach.markdown import Ids, checked, html_of, inline_of, plain, preformatted
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def build(folder: Path, to: Path, progress: Callable[[str], object] = str, *, pn
         ]
         links = [(f"{one.name}.html", f"{word}: {one.title}") for one, word in neighbours]
         written.append(_write(to / f"{lesson.name}.html", page(lesson, links)))
+        written.append(_write(to / "decks" / f"{lesson.name}.html", deck(lesson)))
         written.append(_write(to / "notebooks" / f"{lesson.name}.ipynb", notebook(lesson)))
         pictures += _write_svg(lesson, to / "figures")
     written.append(_write(to / "index.html", index(lessons)))
@@ -80,8 +83,17 @@ def _write(path: Path, text: str) -> Path:
 
 WHEEL = f"roofline-{__version__}-py3-none-any.whl"
 """The wheel that `lessons/build.py` puts next to the notebooks: the package is not on an index."""
-# For Colab and the like; does nothing if roofline is installed.
-SETUP = f"try:\n    import roofline\nexcept ImportError:  # the wheel is next to the notebooks\n    %pip install -q ./{WHEEL}"
+SETUP = f"""try:
+    import roofline
+except ImportError:
+    from pathlib import Path
+
+    wheel = Path("{WHEEL}")
+    if not wheel.is_file():
+        how = "upload it from the folder of the notebooks (on Colab: Files, at the left, and Upload)"
+        raise FileNotFoundError(f"{{wheel}} is not in {{Path.cwd()}}: {{how}}.") from None
+    %pip install -q ./{WHEEL}"""
+"""The first cell of a notebook, for Colab and the like; it does nothing where roofline is installed."""
 
 
 def notebook(lesson: ExecutedLesson) -> str:
@@ -122,7 +134,7 @@ _BAR = ("elements", "actions", "bar")
 _SCRIPTS = (*_BAR, "packed", "state", "controls", "view", "answers", "lesson")
 _COMPUTED = (Formula, Plot, Table)
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
-_COURSE = "Inference, computed: eight lessons"
+_COURSE = "Inference, computed: the course"
 
 
 def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> str:
@@ -146,6 +158,7 @@ def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> 
         title=lesson.title,
         about=lesson.head.about,
         above=_COURSE,
+        slides=f"decks/{lesson.name}.html",
         contents=contents,
         body=body,
         neighbours=[{"href": href, "text": text} for href, text in neighbours],
@@ -158,12 +171,53 @@ def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> 
     )
 
 
+_DECK_STYLES = ("style", "figures", "deck")
+
+
+def deck(lesson: ExecutedLesson) -> str:
+    """Return the slides of a lesson as HTML that needs no other file, with the presenter's view, notes and a print.
+
+    Args:
+        lesson: after its execution.
+    """
+    listed = slides(lesson)
+    own = page_scripts((*_BAR, "deck"))
+    style = style_sheets(_DECK_STYLES)
+    ends = list(accumulate(minutes for minutes, _ in lesson.head.plan))
+    parts = [
+        {"title": plain(part), "minutes": minutes, "end": end}
+        for (minutes, part), end in zip(lesson.head.plan, ends, strict=True)
+    ]
+    text: str = (
+        environment()
+        .get_template("deck.html.j2")
+        .render(
+            policy=_policy((own,), style),
+            style=style,
+            script=own,
+            theme="light",
+            title=lesson.title,
+            about=lesson.head.about,
+            name=lesson.name,
+            slides=[
+                {**asdict(slide), "body": slide.body.replace("{title}", f"title-{number}")}
+                for number, slide in enumerate(listed, 1)
+            ],
+            parts=parts,
+            parts_json=as_json(parts),
+            provenance=_provenance(),
+        )
+    )
+    return text
+
+
 def index(lessons: Sequence[ExecutedLesson]) -> str:
     """Return the page that lists all lessons, as HTML."""
     entries = "".join(
         f'<li>\n<h2><a href="{lesson.name}.html">{inline_of(lesson.title)}</a></h2>\n<p>{inline_of(lesson.head.about)}</p>\n'
         f'<p class="note">{sum(minutes for minutes, _ in lesson.head.plan)} minutes. '
-        f'<a href="notebooks/{lesson.name}.ipynb">Notebook of lesson {lesson.head.number}</a></p>\n</li>\n'
+        f'<a href="notebooks/{lesson.name}.ipynb">Notebook of lesson {lesson.head.number}</a>, '
+        f'<a href="decks/{lesson.name}.html">slides of lesson {lesson.head.number}</a></p>\n</li>\n'
         for lesson in lessons
     )
     about = (
@@ -175,8 +229,8 @@ def index(lessons: Sequence[ExecutedLesson]) -> str:
     body = f'<ol class="course">\n{entries}</ol>\n{link}'
     own = page_scripts((*_BAR, "course"))
     return _render(
-        title=_COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,
-        scripts=(own,), script=own,
+        title=_COURSE, about=about, above="", slides="", contents=[], body=body, neighbours=[], packed={}, controls_json="",
+        data=False, scripts=(own,), script=own,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from roofline.errors import InputError
+from roofline.errors import InputError, UnknownNameError
 from roofline.teach.lessons.items import Item, Lesson, flattened
 from roofline.teach.lessons.live.play import Play
 from roofline.teach.lessons.published import Published, citations
@@ -92,15 +92,25 @@ def _run(cell: Cell, names: dict[str, Any], path: Path) -> ExecutedCell:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell, and the line of the file in which its text begins. `open` code is visible on the page."""
+    """One cell, the line of the file in which its text begins, and its tags.
+
+    Code tagged `open` is visible on the page. On slides a cell tagged `slide` is shown whole, one tagged `notes` not at all:
+    it is in the notes of the presenter.
+    """
 
     kind: Literal["markdown", "code"]
     text: str
     line: int
-    open: bool = False
+    tags: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether the page shows the code."""
+        return "open" in self.tags
 
 
-_MARK = re.compile(r'# %%(?P<markdown> \[markdown\])?(?P<open> tags=\["open"\])?\s*')
+_TAGS = ("open", "slide", "notes")
+_MARK = re.compile(r'# %%(?P<markdown> \[markdown\])?(?: tags=\[(?P<tags>"[\w-]+"(?:, "[\w-]+")*)\])?\s*')
 
 
 def cells(path: Path) -> list[Cell]:
@@ -110,11 +120,13 @@ def cells(path: Path) -> list[Cell]:
 
     Raises:
         InputError: text before the first cell, or Markdown that is not commented.
+        UnknownNameError: a tag that no cell has.
     """
     listed: list[Cell] = []
     kind: Literal["markdown", "code"] | None = None
     lines: list[str] = []
-    start, is_open = 0, False
+    start = 0
+    tags: tuple[str, ...] = ()
     in_header = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if number == 1 and line == "# ---":
@@ -125,17 +137,25 @@ def cells(path: Path) -> list[Cell]:
             continue
         if match := _MARK.fullmatch(line):
             if kind is not None:
-                listed.append(replace(_source_cell(kind, lines, start, path), open=is_open))
+                listed.append(replace(_source_cell(kind, lines, start, path), tags=tags))
             kind, lines = "markdown" if match["markdown"] else "code", []
-            start, is_open = number + 1, match["open"] is not None
+            start, tags = number + 1, _checked_tags(match["tags"] or "", f"{path}:{number}")
         elif kind is None:
             if line.strip():
                 raise InputError(f"{path}:{number}: a cell begins with `# %%` or `# %% [markdown]`")
         else:
             lines.append(line)
     if kind is not None:
-        listed.append(replace(_source_cell(kind, lines, start, path), open=is_open))
+        listed.append(replace(_source_cell(kind, lines, start, path), tags=tags))
     return listed
+
+
+def _checked_tags(listed: str, place: str) -> tuple[str, ...]:
+    tags = tuple(re.findall(r"[\w-]+", listed))
+    for tag in tags:
+        if tag not in _TAGS:
+            raise UnknownNameError(f"tag of a cell ({place})", tag, _TAGS)
+    return tags
 
 
 def _source_cell(kind: Literal["markdown", "code"], lines: list[str], start: int, path: Path) -> Cell:

@@ -36,44 +36,61 @@ class Formula(Item):
     def __init__(self, explanation: Explanation, title: str, *, legend: bool) -> None:
         self.explanation, self.title, self.legend = explanation, checked(title), legend
 
-    def html(self, ids: Ids) -> str:
-        """Three lines of MathML: symbols, numbers, value. Long ones scroll."""
-        name, explained = ids.fresh("formula"), self.explanation
+    @property
+    def lines(self) -> list[str]:
+        """MathML of what the value is equal to: in symbols, then with numbers; of a plain number nothing."""
+        explained = self.explanation
+        if explained.formula.isdigit():
+            return []
         lines = (
             [explained.substituted_mathml] if explained.subject in DERIVED else [explained.mathml, explained.substituted_mathml]
         )
-        if explained.formula.isdigit():
-            lines = []
-        equal = "".join(f"<p>{equation(line)}</p>\n" for line in dict.fromkeys(lines))
-        value = "no limit" if explained.value is None else escape(amount(explained.value, explained.unit))
-        data = "" if explained.value is None else f' data-value="{explained.value!r}"'
+        return list(dict.fromkeys(lines))
+
+    @property
+    def value(self) -> str:
+        """The value with its unit."""
+        explained = self.explanation
+        return "no limit" if explained.value is None else amount(explained.value, explained.unit)
+
+    def html(self, ids: Ids) -> str:
+        """Three lines of MathML: symbols, numbers, value. Long ones scroll."""
+        name = ids.fresh("formula")
+        equal = "".join(f"<p>{equation(line)}</p>\n" for line in self.lines)
+        data = "" if self.explanation.value is None else f' data-value="{self.explanation.value!r}"'
         title = f'<p class="title" id="{name}">{inline_of(self.title)}</p>\n' if self.title else ""
         named = f'aria-labelledby="{name}"' if self.title else 'aria-label="Formula"'
         return (
             f'<div class="equation">\n{title}<div class="lines scroll" role="group" tabindex="0" {named}>\n{equal}'
-            f'<p class="value"{data}>= {value}</p>\n</div>\n{self._legend()}</div>\n'
+            f'<p class="value"{data}>= {escape(self.value)}</p>\n</div>\n{self._legend()}</div>\n'
         )
 
     def _legend(self) -> str:
         if not self.legend or not self.explanation.legend:
             return ""
+        return (
+            "<details>\n<summary>What the symbols mean</summary>\n"
+            f'<div class="scroll" role="group" tabindex="0" aria-label="Symbols">\n{self.symbols()}</div>\n'
+            f"{self.source()}</details>\n"
+        )
+
+    def symbols(self) -> str:
+        """The table of what the symbols mean."""
         rows = "".join(
             f'<tr><td>{symbol_mathml(name)}</td><td class="number">{written(value, unit_of(about))}</td>'
             f"<td>{escape(about)}</td></tr>\n"
             for name, value, about in self.explanation.legend
         )
         heads = '<th scope="col">Symbol</th><th scope="col" class="number">Value</th><th scope="col">Meaning [unit]</th>'
-        source = f'<p class="note">Source: {escape(self.explanation.source)}</p>\n' if self.explanation.source else ""
-        return (
-            "<details>\n<summary>What the symbols mean</summary>\n"
-            '<div class="scroll" role="group" tabindex="0" aria-label="Symbols">\n'
-            f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n{source}</details>\n"
-        )
+        return f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+
+    def source(self) -> str:
+        """A line that says where the formula is from; "" if it is not known."""
+        return f'<p class="note">Source: {escape(self.explanation.source)}</p>\n' if self.explanation.source else ""
 
     def markdown(self) -> str:
         """LaTeX between double dollars, the symbols in details."""
         explained = self.explanation
-        value = "no limit" if explained.value is None else amount(explained.value, explained.unit)
         lines = [rf"\begin{{aligned}} &{explained.latex} \\ = \; &{explained.substituted_latex} \end{{aligned}}"]
         rows = "\n".join(
             f"| `{name}` | {written(value, unit_of(about))} | {about} |" for name, value, about in explained.legend
@@ -85,13 +102,12 @@ class Formula(Item):
             else ""
         )
         title = f"**{self.title}**\n\n" if self.title else ""
-        return f"{title}$${lines[0]}$$\n\n= **{value}**{legend}"
+        return f"{title}$${lines[0]}$$\n\n= **{self.value}**{legend}"
 
     def plain(self) -> str:
         """Three lines of text."""
         explained = self.explanation
-        value = "no limit" if explained.value is None else amount(explained.value, explained.unit)
-        return f"{self.title}\n  = {explained.formula}\n  = {explained.substituted}\n  = {value}"
+        return f"{self.title}\n  = {explained.formula}\n  = {explained.substituted}\n  = {self.value}"
 
 
 def equation(math: str) -> str:

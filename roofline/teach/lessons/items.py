@@ -119,17 +119,20 @@ class Table(Item):
     def html(self, ids: Ids) -> str:
         """A table below its title, in a box that scrolls sideways."""
         name = ids.fresh("table")
+        note = f'<p class="note">{inline_of(self.note)}</p>\n' if self.note else ""
+        return (
+            f'<div class="table">\n<p class="title" id="{name}">{inline_of(self.title)}</p>\n{note}'
+            f'<div class="scroll" role="group" tabindex="0" aria-labelledby="{name}">\n{self.grid(name)}</div>\n</div>\n'
+        )
+
+    def grid(self, name: str) -> str:
+        """The table alone; `name` is the id of the element that is its title."""
         heads = "".join(
             f'<th scope="col"{_class(right)}>{inline_of(text)}</th>'
             for text, right in zip(self.columns, self.right, strict=True)
         )
         body = "".join(f"<tr>{self._cells(row)}</tr>\n" for row in self.rows)
-        note = f'<p class="note">{inline_of(self.note)}</p>\n' if self.note else ""
-        return (
-            f'<div class="table">\n<p class="title" id="{name}">{inline_of(self.title)}</p>\n{note}'
-            f'<div class="scroll" role="group" tabindex="0" aria-labelledby="{name}">\n<table aria-labelledby="{name}">\n'
-            f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n</div>\n"
-        )
+        return f'<table aria-labelledby="{name}">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
 
     def _cells(self, row: tuple[str, ...]) -> str:
         cells = ""

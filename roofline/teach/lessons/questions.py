@@ -36,12 +36,13 @@ def _markdown_of_parts(parts: Sequence[Part]) -> str:
 
 
 class Question(Item):
-    """A question whose answer is judged, and the explanation that follows."""
+    """A question whose answer is judged, and the explanation that follows; an exercise has a template of the worksheets."""
 
-    def __init__(self, kind: str, title: str, text: str, key: AnswerKey, after: Sequence[Part]) -> None:
+    def __init__(self, kind: str, title: str, text: str, key: AnswerKey, after: Sequence[Part], template: str = "") -> None:
         if kind not in _NAMES:
             raise UnknownNameError("kind of question", kind, _NAMES)
         self.kind, self.title, self.text, self.key, self.after = kind, title, checked(text), key, tuple(after)
+        self.template = template
         for part in (*self.after, *key.choices, *(mistake.hint for mistake in key.mistakes)):
             if isinstance(part, str):
                 checked(part)
@@ -68,6 +69,15 @@ class Question(Item):
         """The answer in words."""
         key = self.key
         return key.choices[int(key.value)] if key.choices else format_answer(key.value, key.kind)
+
+    @property
+    def wrong_answers(self) -> list[tuple[str, str]]:
+        """The usual wrong answers in words, each with its hint."""
+        key = self.key
+        return [
+            (key.choices[int(known.value)] if key.choices else format_answer(known.value, key.kind), known.hint)
+            for known in key.mistakes
+        ]
 
     def _entry(self, name: str) -> str:
         if self.key.choices:
@@ -191,7 +201,7 @@ def exercise(template: str, seed: int = 1) -> Question:
     """
     problem = make(TEMPLATES[template], seed)
     solution = [part for step in problem.solution for part in _step(step)]
-    return Question("exercise", problem.title, problem.text, problem.key, solution)
+    return Question("exercise", problem.title, problem.text, problem.key, solution, template)
 
 
 def _step(step: str | Worked) -> list[Part]:

@@ -19,7 +19,7 @@ from roofline.teach.worksheets.sheet import Sheet, parse_seeds
 
 Length = Literal["term", "days", "hours"]
 LENGTHS: tuple[Length, ...] = ("term", "days", "hours")
-_STYLES = ("figures", "style", "formulas", "print", "worksheet")
+_STYLES = ("figures", "style", "formulas", "print", "worksheet", "term")
 _TITLE = "How fast, how big, how expensive: inference on hardware"
 
 
@@ -119,7 +119,7 @@ _ABOUT = (
     "computed by the toolkit."
 )
 _MARKS = (
-    "Assignments 30 %, the best ten of eleven; lab 10 %; midterm 15 %; project 20 %; final 25 %. Problems are marked by the "
+    "Assignments 30 %, the best eleven of twelve; lab 10 %; midterm 15 %; project 20 %; final 25 %. Problems are marked by the "
     "scheme in `marking.html`, the project by its rubric."
 )
 
