@@ -195,7 +195,7 @@ draw(
 # %%
 bits, scale_bits, group = (
     quantity("b", "b", "bits", "of a weight"),
-    quantity("b_scale", r"b_{\mathrm{scale}}", "bits", "of the scale of a group"),
+    quantity("b_scale", "b_{scale}", "bits", "of the scale of a group"),
     quantity("g", "g", "weights", "of a group"),
 )
 per_weight = bits + scale_bits / group
@@ -467,7 +467,7 @@ show(
 # %%
 weight_bytes, context_bytes = (
     quantity("W", "W", "bytes", "weights read in a step"),
-    quantity("D_cache", r"D_{\mathrm{cache}}", "bytes", "cache read in a step"),
+    quantity("D_cache", "D_{cache}", "bytes", "cache read in a step"),
 )
 read = 2 * (layers + head)
 beside = 32 * 8192 * token

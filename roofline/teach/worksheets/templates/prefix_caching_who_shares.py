@@ -45,7 +45,7 @@ def draw(rng: Rng) -> Problem | None:
     right = ranked[0] if rank == "most" else ranked[1]
     order = rng.shuffled(list(requests))
     which = "the most blocks" if rank == "most" else "the second-most blocks"
-    listed = "; ".join(f"{requests[key][0].partition(',')[0]}: {blocks[key]}" for key in ranked)
+    listed = "; ".join(f"{requests[key][0].partition(', ')[0]}: {blocks[key]}" for key in ranked)
     return Problem(
         title="Who can share?",
         text=(

@@ -20,6 +20,7 @@ from roofline.errors import InputError
 from roofline.report.figure_files import plain_svg
 from roofline.report.svg import svg
 from roofline.teach.lessons.build import SETUP, WHEEL, build, notebook, page, write_png
+from roofline.teach.lessons.drawn import Drawn
 from roofline.teach.lessons.execute import cells, execute
 from roofline.teach.lessons.figures import Plot
 
@@ -64,7 +65,7 @@ def test_everything_is_written(folder):
     text = (folder / "to" / "01_small.html").read_text(encoding="utf-8")
     assert "hello" in text
     assert "http-equiv" in text
-    assert not re.search(r'(?:src|href)="(?!#|data:|index\.html|\d\d_)', text), "a page needs nothing else"
+    assert not re.search(r'(?:src|href)="(?!#|data:|index\.html|decks/|\d\d_)', text), "a page needs nothing else"
 
 
 def test_the_same_bytes_each_time(folder):
@@ -122,9 +123,11 @@ def test_the_course_is_built(tmp_path, monkeypatch, capsys):
     assert pages <= written
     assert f"notebooks/{WHEEL}" in written, shown
     assert [f"executing {name}" for name in NAMES] == [line for line in shown.splitlines() if line.startswith("executing")]
-    figures = [item for name in NAMES for item in done(name).items() if isinstance(item, Plot)]
-    assert sum(name.endswith(".svg") for name in written) == 2 * len(figures), "light and dark"
-    assert sum(name.endswith(".png") for name in written) == (0 if "no PNG" in shown else 2 * len(figures))
+    items = [(name, item) for name in NAMES for item in done(name).items()]
+    pictures = {(name, item.figure.key) for name, item in items if isinstance(item, Plot)}
+    pictures |= {(name, one.key) for name, item in items if isinstance(item, Drawn) for one in item.drawings}
+    assert sum(name.endswith(".svg") for name in written) == 2 * len(pictures), "light and dark"
+    assert sum(name.endswith(".png") for name in written) == (0 if "no PNG" in shown else 2 * len(pictures))
     assert (tmp_path / "README.md").read_text(encoding="utf-8").count("50 |\n") == len(NAMES), "the table of extents"
     for before, name in pairwise(NAMES):
         assert f'href="{name}.html"' in (tmp_path / f"{before}.html").read_text(encoding="utf-8")
