@@ -418,7 +418,7 @@ predict(
     "For which TPOT objective does splitting gain the most goodput per GPU?",
     {
         "a tight one, 8 ms": "",
-        "a loose one, 40 ms": "With 40 ms a step may well have a chunk of a prompt in it.",
+        "a loose one, 40 ms": "At 40 ms, steps may well have a chunk of a prompt in it.",
         "the gain is the same for all": "The objective limits how many prompts a colocated GPU may take between tokens.",
     },
     answer="a tight one, 8 ms",
