@@ -72,7 +72,7 @@ lesson(
         (6, "What would break it"),
         (5, "Play, practise, go on"),
     ],
-    exercises=["kv-cache-tokens-that-fit", "quantization-fits", "serving-goodput", "energy-million-tokens"],
+    exercises=["kv-cache-tokens-that-fit", "serving-goodput", "energy-million-tokens"],
 )
 
 
@@ -155,7 +155,7 @@ show(
 params = roofline.explain(QWEN, "parameters").value
 
 
-def room(hardware, tp, dtype):
+def capacity(hardware, tp, dtype):
     """Weights per device in bytes, and how many sequences of mean length fit beside them (0: not even the weights)."""
     memory = roofline.analyze(
         QWEN,
@@ -171,8 +171,8 @@ def room(hardware, tp, dtype):
 
 LAYOUTS = [(card, tp, dtype) for card in (L40S, A100, H100, H200) for dtype in DTYPES for tp in (1, 2)]
 LAYOUTS = [entry for entry in LAYOUTS if entry[:1] != (A100,) or entry[2] == "bf16"]
-rooms = {entry: room(*entry) for entry in LAYOUTS}
-alone = rooms[H100, 1, "bf16"]
+capacities = {entry: capacity(*entry) for entry in LAYOUTS}
+alone = capacities[H100, 1, "bf16"]
 assert 0 < alone[1] < 20
 predict(
     f"Qwen3 32B has {params / 1e9:.1f} billion parameters. Which holds, in bf16 on one H100 of 80 GB?",
@@ -182,7 +182,7 @@ predict(
         "they fit, with a hundred sequences": "How much is left of 90 % of the memory, and how much does a sequence of 3,300 tokens take?",
     },
     answer="they fit, with a dozen sequences",
-    why=f"The weights are {formatting.quantity(alone[0], 'B')}, and engines use 0.9 of the memory. Beside them there is room for {alone[1]} sequences of "
+    why=f"The weights are {formatting.quantity(alone[0], 'B')}, and engines use 0.9 of the memory. Beside them there is space for {alone[1]} sequences of "
     f"{PROMPT + OUTPUT:,} tokens. We expect some {RATE * longest:.0f} at a time in all.",
 )
 
@@ -195,10 +195,10 @@ show(
             (
                 TITLES[card],
                 dtype,
-                formatting.quantity(rooms[card, 1, dtype][0], "B"),
-                rooms[card, 1, dtype][1],
-                rooms[card, 2, dtype][1],
-                f"{rooms[card, 2, dtype][1] / 2:.0f}",
+                formatting.quantity(capacities[card, 1, dtype][0], "B"),
+                capacities[card, 1, dtype][1],
+                capacities[card, 2, dtype][1],
+                f"{capacities[card, 2, dtype][1] / 2:.0f}",
             )
             for card, one, dtype in LAYOUTS
             if one == 1
@@ -370,7 +370,7 @@ draw("tensor-parallel", model=QWEN, tokens=32)
 # %%
 flags = pool.deployment
 WHY = {
-    "checkpoint": "half the bytes per step, room for the cache (lesson 9)",
+    "checkpoint": "half the bytes per step, space for the cache (lesson 9)",
     "tensor_parallel": "two GPUs read the weights together (lesson 6)",
     "max_num_seqs": "what memory holds; more would be preempted (lesson 8)",
     "max_num_batched_tokens": "prompt tokens beside decodes in a step (lesson 7)",
@@ -584,7 +584,7 @@ play(
     efficiency=True,
     tries=(
         "How many users until TPOT is 40 ms? How many requests per second are that?",
-        "Set the prompt to 3,000. What becomes of that number?",
+        "Set the prompt to 3,000. What happens to that number?",
         "bf16 instead of fp8: is it memory or time that you lose?",
         "Find the cheapest million tokens within 40 ms. What did you have to give up?",
     ),
