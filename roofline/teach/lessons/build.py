@@ -83,8 +83,17 @@ def _write(path: Path, text: str) -> Path:
 
 WHEEL = f"roofline-{__version__}-py3-none-any.whl"
 """The wheel that `lessons/build.py` puts next to the notebooks: the package is not on an index."""
-# For Colab and the like; does nothing if roofline is installed.
-SETUP = f"try:\n    import roofline\nexcept ImportError:  # the wheel is next to the notebooks\n    %pip install -q ./{WHEEL}"
+SETUP = f"""try:
+    import roofline
+except ImportError:
+    from pathlib import Path
+
+    wheel = Path("{WHEEL}")
+    if not wheel.is_file():
+        how = "upload it from the folder of the notebooks (on Colab: Files, at the left, and Upload)"
+        raise FileNotFoundError(f"{{wheel}} is not in {{Path.cwd()}}: {{how}}.") from None
+    %pip install -q ./{WHEEL}"""
+"""The first cell of a notebook, for Colab and the like; it does nothing where roofline is installed."""
 
 
 def notebook(lesson: ExecutedLesson) -> str:
@@ -125,7 +134,7 @@ _BAR = ("elements", "actions", "bar")
 _SCRIPTS = (*_BAR, "packed", "state", "controls", "view", "answers", "lesson")
 _COMPUTED = (Formula, Plot, Table)
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
-_COURSE = "Inference, computed: eight lessons"
+_COURSE = "Inference, computed: the course"
 
 
 def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> str:

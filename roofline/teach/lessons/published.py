@@ -31,6 +31,38 @@ _VERDICTS: dict[str, str] = {
     "disputed": "disputed",
     "qualitative": "qualitative",
 }
+_POSTER = "https://sc24.conference-program.com/presentation/?id=post251&sess=sess487"
+SOURCES: dict[str, tuple[str, str]] = {
+    "lecture": (
+        "lecture *LLM Inference System Characteristics*",
+        (
+            "The lecture *LLM Inference System Characteristics*, which works through Llama-3.1-8B on an A100; neither author, "
+            "year nor address are on its slides."
+        ),
+    ),
+    "poster": (
+        f"poster of [Ye et al., 2024]({_POSTER})",
+        (
+            "Jie Ye, Bogdan Nicolae, Anthony Kougkas, Xian-He Sun: Uncover the Overhead and Resource Usage for Handling KV "
+            f"Cache Overflow in LLM Inference. Poster, SC24, 2024. [Programme]({_POSTER})."
+        ),
+    ),
+    "vidur": (
+        "[Vidur, 2024](https://arxiv.org/abs/2405.05465)",
+        (
+            "Amey Agrawal et al.: Vidur: A Large-Scale Simulation Framework for LLM Inference. MLSys 2024. "
+            "[arXiv:2405.05465](https://arxiv.org/abs/2405.05465)."
+        ),
+    ),
+    "tutorial": (
+        "[Kim and Ailamaki, 2024](https://arxiv.org/abs/2412.18022)",
+        (
+            "Kyoungmin Kim, Anastasia Ailamaki: Trustworthy and Efficient LLMs Meet Databases. Tutorial, 2024. "
+            "[arXiv:2412.18022](https://arxiv.org/abs/2412.18022)."
+        ),
+    ),
+}
+"""Where figures are published: in short, beside a figure, and in full, as in docs/published-figures.md; Markdown."""
 _CLOSE = 0.001
 """By how much, as a share, a number may differ from an exact limit."""
 
@@ -41,6 +73,7 @@ class Row:
 
     Attributes:
         id: such as "F02".
+        source: where it is published, a key of `SOURCES`.
         lesson: the number of the lesson that cites it.
         subject: what it is a figure of, such as a model.
         quantity: what it measures.
@@ -54,6 +87,7 @@ class Row:
     """
 
     id: str
+    source: str
     lesson: int
     subject: str
     quantity: str
@@ -77,8 +111,11 @@ def _row(entry: dict[str, str]) -> Row:
     verdict = entry["verdict"]
     if verdict not in _VERDICTS:
         raise UnknownNameError("verdict", verdict, _VERDICTS)
+    if entry["source"] not in SOURCES:
+        raise UnknownNameError("source", entry["source"], SOURCES)
     return Row(
         id=entry["id"],
+        source=entry["source"],
         lesson=int(entry["lesson"]),
         subject=entry["subject"],
         quantity=entry["quantity"],
@@ -105,7 +142,7 @@ class Published(Item):
             f'<div class="published" role="note" aria-labelledby="{name}" data-figure="{row.id}" '
             f'data-verdict="{row.verdict}">\n'
             f'<p class="kind" id="{name}">Published figure {row.id}: {escape(self.about)}</p>\n'
-            f"<dl>\n<dt>published</dt><dd>{inline_of(row.printed)}</dd>\n<dt>computed</dt><dd>{inline_of(self.computed)}</dd>\n"
+            f"<dl>\n<dt>published</dt><dd>{inline_of(self.cited)}</dd>\n<dt>computed</dt><dd>{inline_of(self.computed)}</dd>\n"
             f'<dt>verdict</dt><dd><strong class="verdict">{self.verdict}</strong>. {inline_of(row.holds)}</dd>\n'
             "</dl>\n</div>\n"
         )
@@ -121,11 +158,16 @@ class Published(Item):
         row = self.row
         return ", ".join(part for part in (row.quantity, row.subject, row.setting) if part)
 
+    @property
+    def cited(self) -> str:
+        """What is printed, and where, as Markdown."""
+        return f"{self.row.printed} ({SOURCES[self.row.source][0]})"
+
     def markdown(self) -> str:
         """Return a quotation of four lines."""
         row = self.row
         return (
-            f"> **Published figure {row.id}: {self.about}**\n>\n> published: {row.printed}\n>\n> computed: {self.computed}\n>\n"
+            f"> **Published figure {row.id}: {self.about}**\n>\n> published: {self.cited}\n>\n> computed: {self.computed}\n>\n"
             f"> verdict: **{self.verdict}**. {row.holds}"
         )
 

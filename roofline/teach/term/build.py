@@ -119,7 +119,7 @@ _ABOUT = (
     "computed by the toolkit."
 )
 _MARKS = (
-    "Assignments 30 %, the best ten of eleven; lab 10 %; midterm 15 %; project 20 %; final 25 %. Problems are marked by the "
+    "Assignments 30 %, the best eleven of twelve; lab 10 %; midterm 15 %; project 20 %; final 25 %. Problems are marked by the "
     "scheme in `marking.html`, the project by its rubric."
 )
 

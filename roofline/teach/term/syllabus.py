@@ -39,7 +39,7 @@ UNITS = (
          ("leviathan", "medusa", "sglang", "hydragen")),
     Unit(11, "11_disaggregation_and_planning", "Disaggregation and planning", ("disaggregation", "energy"),
          ("distserve", "splitwise", "mooncake")),
-    Unit(12, "12_capstone", "Capstone: size a service", (), ("capacity",)),
+    Unit(12, "12_capstone", "Capstone: size a service", ("scaling-book",), ("scaling-book", "capacity")),
 )  # fmt: skip
 """The lessons in their order."""
 
@@ -193,6 +193,12 @@ OUTCOMES = (
     Outcome("give the energy and the cost of a token, and what they depend on", 11, (
         "energy-per-token", "energy-million-tokens", "energy-of-a-day", "energy-pue", "energy-two-cards", "energy-power-cap",
         "energy-batch", "energy-rent-or-own", "energy-find-the-mistakes",
+    )),
+    Outcome("size a service by hand, from a config to queries per second and chip", 12, (
+        "scaling-book-cache-per-token", "scaling-book-parameters", "scaling-book-chips-for-a-batch",
+        "scaling-book-smallest-slice", "scaling-book-sequences-on-a-slice", "scaling-book-decode-bound",
+        "scaling-book-full-memory-step", "scaling-book-queries-per-chip", "scaling-book-critical-batch",
+        "scaling-book-prefill-time", "scaling-book-prefill-servers",
     )),
 )  # fmt: skip
 """Each template is under one of them."""

@@ -32,17 +32,57 @@ DENSE = ("llama-3.1-8b", "qwen3-8b", "qwen2.5-7b", "mistral-nemo-12b", "qwen3-32
 """Models with one type of layer, grouped queries, gated feed-forward blocks, an LM head of its own and no window."""
 CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "a100-pcie-40gb", "l40s", "rtx-4090")
 """Accelerators with a structured-sparse peak of twice the dense one."""
+TPUS = ("tpu-v5e", "tpu-v6e", "tpu-v5p", "tpu-v4")
+"""Accelerators of "How to Scale Your Model", the book's own first."""
+BOOK_MODELS = {"scaling-book": 8, "scaling-book-mqa": 1}
+"""KV heads of the model that the inference chapter of "How to Scale Your Model" makes up, which no file has."""
+_CHAPTERS = {
+    "roofline": "part 1, Rooflines",
+    "inference": "part 7, Inference",
+    "applied-inference": "part 8, Serving LLaMA 3-70B",
+}
+
+
+def scaling_book(chapter: str, question: str, *, own: bool) -> str:
+    """Return the source of a problem in "How to Scale Your Model".
+
+    Args:
+        chapter: the end of its address.
+        question: which of the chapter's questions.
+        own: whether the numbers are the book's; otherwise the problem is after it.
+    """
+    return (
+        f"{'' if own else 'after '}Austin et al., How to Scale Your Model (2025), {_CHAPTERS[chapter]}, {question}: "
+        f"https://jax-ml.github.io/scaling-book/{chapter}"
+    )
 
 
 @cache
 def model(name: str) -> Model:
-    """Return a shipped model; `NAME@LAYERS` has that number of layers, all of its only type."""
+    """Return a shipped model, or one of `BOOK_MODELS`; `NAME@LAYERS` has that number of layers, all of its only type."""
     base, _, layers = name.partition("@")
-    shipped_model = load_model(shipped("models") / f"{base}.yaml")[0]
+    base_model = _of_book(BOOK_MODELS[base]) if base in BOOK_MODELS else load_model(shipped("models") / f"{base}.yaml")[0]
     if not layers:
-        return shipped_model
-    (kind,) = shipped_model.layer_types
-    return shipped_model.model_copy(update={"layers": (LayerGroup(pattern=(kind,), repeat=int(layers)),)})
+        return base_model
+    (kind,) = base_model.layer_types
+    return base_model.model_copy(update={"layers": (LayerGroup(pattern=(kind,), repeat=int(layers)),)})
+
+
+def _of_book(kv: int) -> Model:
+    mixer = {"kind": "gqa", "num_attention_heads": 32, "num_key_value_heads": kv, "head_dim": 256}
+    return Model.model_validate(
+        {
+            "schema_version": 1,
+            "name": "scaling-book",
+            "title": "A made-up model",
+            "hidden_size": 4096,
+            "vocab_size": 32128,
+            "max_position_embeddings": 131072,
+            "tie_word_embeddings": True,
+            "layer_types": {"decoder": {"mixer": mixer, "mlp": {"kind": "gated_mlp", "intermediate_size": 16384}}},
+            "layers": [{"pattern": ["decoder"], "repeat": 64}],
+        }
+    )
 
 
 @cache
@@ -226,7 +266,7 @@ def shape(name: str, *keys: str) -> str:
         "layers": lambda: f"{spec.num_hidden_layers} layers ($L$)",
         "hidden": lambda: f"hidden size {number(spec.hidden_size)} ($d_model$)",
         "queries": lambda: f"{attention.num_attention_heads} query heads ($n_q$)",
-        "kv": lambda: f"{attention.num_key_value_heads} KV heads ($n_kv$)",
+        "kv": lambda: f"{attention.num_key_value_heads} KV head{'s' * (attention.num_key_value_heads > 1)} ($n_kv$)",
         "head": lambda: f"head width {attention.head_dim} ($d_head$)",
         "inner": lambda: f"feed-forward width {number(mlp(name).intermediate_size)} ($d_ff$)",
         "vocabulary": lambda: f"a vocabulary of {number(spec.vocab_size)} ($V$)",

@@ -20,7 +20,8 @@ def k_without_v(value: float) -> Mistake:
 
 def query_heads(value: float, queries: int, kv: int) -> Mistake:
     """Return the mistake of taking the query heads for KV heads."""
-    hint = f"You used the {queries} query heads. With grouped queries the cache holds the {kv} KV heads only, which are shared."
+    held = f"{kv} KV heads only, which are" if kv > 1 else "one KV head only, which is"
+    hint = f"You used the {queries} query heads. With grouped queries the cache holds the {held} shared."
     return Mistake(name="query heads for KV heads", value=value, hint=hint)
 
 

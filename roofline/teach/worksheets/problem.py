@@ -19,7 +19,7 @@ FORMAT = 1
 
 Topic = Literal[
     "transformer", "kv-cache", "roofline", "batching", "measured", "memory-hierarchy", "moe", "preemption", "serving",
-    "quantization", "speculation", "prefix-caching", "disaggregation", "energy",
+    "quantization", "speculation", "prefix-caching", "disaggregation", "energy", "scaling-book",
 ]  # fmt: skip
 TOPICS: tuple[str, ...] = get_args(Topic)
 AnswerKind = Literal[

@@ -27,6 +27,7 @@ TITLES = {
     "prefix-caching": "Prefix caching",
     "disaggregation": "Prefill and decode in pools of their own",
     "energy": "Energy",
+    "scaling-book": "Problems of How to Scale Your Model",
 }
 """What stands over the sheet of a topic."""
 _MAX_SEED = 10**9

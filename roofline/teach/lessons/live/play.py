@@ -53,11 +53,12 @@ class Play(Item):
         block: dict[str, Any],
         models: Sequence[str],
         hardware: Sequence[str],
+        drafts: Sequence[str] = (),
     ) -> None:
         for text in (intro, *tries):
             checked(text)
         self.intro, self.tries, self.controls, self.values, self.block = intro, tuple(tries), controls, values, block
-        self.models, self.hardware = tuple(models), tuple(hardware)
+        self.models, self.hardware, self.drafts = tuple(models), tuple(hardware), tuple(drafts)
         self.first = live_view(values, block)
         self.forms, self.of_shape = self._forms()
 
@@ -92,7 +93,7 @@ class Play(Item):
         """The data of the page's script: specs, first state, first view, the forms of the formulas."""
         made = _program()
         return {
-            "specs": spec_data(made, self.models, self.hardware),
+            "specs": spec_data(made, tuple(dict.fromkeys((*self.models, *self.drafts))), self.hardware),
             "values": self.values,
             "block": self.block,
             "forms": self.forms,
@@ -145,6 +146,7 @@ def play(
     pictures: Sequence[str] = ("roofline",),
     models: Sequence[str] = ("llama-3.1-8b",),
     hardware: Sequence[str] = ("a100-sxm-80gb",),
+    drafts: Sequence[str] = (),
     tries: Sequence[str] = (),
     **values: Any,
 ) -> Play:
@@ -158,6 +160,7 @@ def play(
         pictures: of `view.NAMES`.
         models: to choose from; the first one comes first.
         hardware: the same.
+        drafts: draft models to choose from, besides drafts that cost nothing; the first one comes first.
         tries: what to try.
         **values: first values of controls, by their keys, in the units that the controls show.
 
@@ -170,10 +173,11 @@ def play(
         raise InputError("play: name a model and hardware")
     keys = list(dict.fromkeys(("model", *controls) if len(models) > 1 else controls))
     keys = list(dict.fromkeys((*keys, "hardware"))) if len(hardware) > 1 else keys
-    first = {"model": models[0], "hardware": hardware[0], **first_values(keys, values)}
-    listed = make_controls(keys, first, models, hardware)
+    keys += ["draft"] if drafts else []
+    first = {"model": models[0], "hardware": hardware[0], "draft": [*drafts, ""][0], **first_values(keys, values)}
+    listed = make_controls(keys, first, models, hardware, drafts)
     block = {"tiles": list(tiles), "formulas": list(formulas), "pictures": list(pictures)}
-    return Play(intro, tries, listed, first, block, models, hardware)
+    return Play(intro, tries, listed, first, block, models, hardware, drafts)
 
 
 _OWN = ("0", "the model's own")
@@ -181,14 +185,17 @@ _MOST_BATCH, _MOST_TOKENS = 4096.0, 131072.0
 _LOAD, _SHAPE, _MACHINE = "Load", "Model", "Hardware"
 
 
-def make_controls(keys: Sequence[str], values: Values, models: Sequence[str], hardware: Sequence[str]) -> tuple[Control, ...]:
+def make_controls(
+    keys: Sequence[str], values: Values, models: Sequence[str], hardware: Sequence[str], drafts: Sequence[str] = ()
+) -> tuple[Control, ...]:
     """Return controls in the order of `keys`.
 
     Args:
-        keys: keys of `_FIXED`, "model" and "hardware".
+        keys: keys of `_FIXED`, "model", "hardware" and "draft".
         values: the value of each control by key.
         models: ids of models to choose from.
         hardware: ids of hardware to choose from.
+        drafts: ids of draft models to choose from.
 
     Raises:
         UnknownNameError: there is no such control.
@@ -197,6 +204,13 @@ def make_controls(keys: Sequence[str], values: Values, models: Sequence[str], ha
         "model": lambda value: _choice("model", "Model", value, [(name, load_model(name)[0].title) for name in models], _SHAPE),
         "hardware": lambda value: _choice(
             "hardware", "Hardware", value, [(name, load_hardware(name)[0].title) for name in hardware], _MACHINE
+        ),
+        "draft": lambda value: _choice(
+            "draft",
+            "Draft",
+            value,
+            [*((name, load_model(name)[0].title) for name in drafts), ("", "n-grams: no cost")],
+            _SHAPE,
         ),
         **_FIXED,
     }
@@ -246,8 +260,14 @@ def _powers(*counts: int) -> list[tuple[str, str]]:
 _FIXED: dict[str, Callable[[Any], Control]] = {
     "batch": _count("batch", "Batch", "sequences", _MOST_BATCH, "sequences in one step"),
     "context": _count("context", "Context", "tokens", _MOST_TOKENS, "cached before a decode step"),
-    "input_len": _count("input_len", "Prompt", "tokens", _MOST_TOKENS, "of each sequence, nothing cached"),
+    "input_len": _count("input_len", "Prompt", "tokens", _MOST_TOKENS, "of each sequence"),
     "output_len": _count("output_len", "Output", "tokens", 16384, "of each request", low=2),
+    "cached_prefix": _count("cached_prefix", "Cached prefix", "tokens", _MOST_TOKENS, "of each prompt", low=0),
+    "drafted": _count("drafted", "Drafted", "tokens", 16, "per round, for each sequence", low=0),
+    "acceptance": lambda value: Control(
+        key="acceptance", label="Acceptance", kind="number", value=value, low=0, high=1, step=0.01,
+        help="probability that a drafted token is accepted", group=_LOAD,
+    ),
     "price": lambda value: Control(
         key="price", label="Price", kind="number", value=value, low=0, high=100, unit="USD/h", help="of a device",
         group=_MACHINE,
@@ -305,7 +325,7 @@ _FIRST: Values = {
     "latent": "0", "layers": "0", "d_model": "0", "d_ff": "0", "vocab": "0",
     "experts": "0", "top_k": "0", "bandwidth_gbs": 0, "peak_tflops": 0,
     "memory_gb": 0, "weights": "", "kv": "", "tp": "1", "efficiency": False,
-    "link_gbs": LINK, "network_gbs": NETWORK, "block": "16", "output_len": 256, "price": 2.0,
+    "link_gbs": LINK, "network_gbs": NETWORK, "block": "16", "output_len": 256, "price": 2.0, "drafted": 4, "acceptance": 0.7, "cached_prefix": 0,
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from roofline.predict.result import OperatorResult, Phase
 from roofline.report.cells import amount, number_cell, seconds, share, whole
 from roofline.report.figure import Cell, Tile
 from roofline.teach.lessons.live.run import (
+    Rounds,
     Run,
     Service,
     cost_per_million,
@@ -21,6 +22,7 @@ from roofline.teach.lessons.live.run import (
     needed_link,
     prefill_per_decode,
     recompute_seconds,
+    rounds,
     service,
     slots,
     streamed,
@@ -105,6 +107,11 @@ def _at_batch(run: Run) -> Service:
     return service(run, run.request.workload.batch)
 
 
+def _rounds(run: Run) -> Rounds:
+    """Rounds of the batch that is set."""
+    return rounds(run, run.request.workload.batch)
+
+
 # NB: one lambda per line, because the translator finds them by line
 KNOWN: dict[str, Quantity] = {
     "parameters": Quantity("parameters", lambda run: float(run.result.model["parameters"]["total"]), "parameters"),
@@ -182,6 +189,11 @@ KNOWN: dict[str, Quantity] = {
     "kv_transfer": Quantity("KV transfer", transfer_seconds, "s", "of a prompt, over the network"),
     "prefill_per_decode": Quantity("prefill devices", prefill_per_decode, "", "for each one that decodes"),
     "slots": Quantity("slots", slots, "sequences", "that memory holds, at the last token"),
+    "tokens_per_round": Quantity("tokens per round", lambda run: _rounds(run).tokens, "", "of a sequence, expected"),
+    "verifying": Quantity("verification", lambda run: _rounds(run).verifying, "s", "of the drafted tokens and one more"),
+    "round": Quantity("round", lambda run: _rounds(run).seconds, "s", "draft and verification"),
+    "speculative_tpot": Quantity("TPOT with a draft", lambda run: _rounds(run).tpot, "s", "a round over its tokens"),
+    "speculative_gain": Quantity("times faster", lambda run: _rounds(run).speed_up, "", "than a decode step without a draft"),
     "recompute": Quantity(
         "recompute", lambda run: recompute_seconds(run, run.request.workload.input_len), "s", "all sequences, as prompts"
     ),

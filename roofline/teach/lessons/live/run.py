@@ -19,10 +19,13 @@ from roofline.errors import InputError
 from roofline.graph.build import build
 from roofline.graph.sharding import caches
 from roofline.numeric import Expr, ceil_div
+from roofline.operators.sampling import Sampling
 from roofline.predict.analyze import run as analysed
+from roofline.predict.duration import Duration
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
-from roofline.predict.timing import pipeline
+from roofline.predict.speculation import tokens_per_round
+from roofline.predict.timing import pipeline, timed
 from roofline.report.analysis.view import WEIGHTS
 from roofline.serving.preemption.copies import Curve
 from roofline.serving.preemption.crossover import needed_rate
@@ -30,7 +33,7 @@ from roofline.specs.library import load_hardware
 from roofline.specs.workload import Segment, Step, decode, prefill
 from roofline.symbols import TABLE
 
-_COUNTS = ("batch", "input_len", "context", "tp")
+_COUNTS = ("batch", "input_len", "cached_prefix", "context", "tp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,8 @@ def evaluate(values: Values) -> Run:
         InputError: dimensions that contradict each other.
     """
     options: Values = {key: int(values[key]) for key in _COUNTS if key in values}
+    if "cached_prefix" in options:  # of a prompt its last token is always computed
+        options["cached_prefix"] = min(options["cached_prefix"], options["input_len"] - 1)
     if values.get("weights", "") in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
         options[name] = value
@@ -309,9 +314,87 @@ def joules_per_token(run: Run) -> float | None:
 
 def seconds_of(run: Run, step: Step) -> float:
     """Return the seconds of a step: the estimate if `efficiency` is on, else the bound."""
-    time = pipeline(run.request, step)
+    return _best(pipeline(run.request, step))
+
+
+def _best(time: Duration) -> float:
+    """Return the estimate, or the bound where there is none."""
     took = time.bound if time.estimate is None else time.estimate
     return 0.0 if took is None else took
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """A round of speculative decoding.
+
+    Attributes:
+        tokens: expected tokens of a sequence.
+        drafting: seconds of the draft's steps.
+        verifying: seconds of the model's step that verifies the draft.
+        plain: seconds of a decode step without a draft.
+    """
+
+    tokens: float
+    drafting: float
+    verifying: float
+    plain: float
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole round."""
+        return self.drafting + self.verifying
+
+    @property
+    def tpot(self) -> float:
+        """Seconds per token of a sequence."""
+        return self.seconds / self.tokens
+
+    @property
+    def speed_up(self) -> float:
+        """Plain TPOT over that of rounds."""
+        return self.plain / self.tpot
+
+
+def rounds(run: Run, batch: float) -> Rounds:
+    """Return a round of a batch: the controls give the drafted tokens, their acceptance and the draft model, if any."""
+    request, drafted = run.request, int(run.values.get("drafted", 4))
+    context = request.workload.context
+    plain = seconds_of(run, decode(batch, context))
+    verifying = plain
+    if drafted > 0:
+        segments = (Segment(batch, 1 + drafted, context, decode=True),)
+        conventions = request.deployment.conventions.model_copy(update={"logits": "all"})
+        verifier = replace(request, deployment=request.deployment.model_copy(update={"conventions": conventions}))
+        choice = Sampling(rows=batch * drafted, choices=request.model.vocab_size, dtypes=request.precision.dtypes("norm"))
+        compared = timed(request, {"rejection": (choice, 1)}, segments)
+        verified = _best(pipeline(verifier, segments)) + _best(compared)
+        # attention over several tokens is estimated by another form, which can be a little faster
+        verifying = max(verified, plain) if run.values.get("efficiency", False) else verified
+    return Rounds(
+        tokens=tokens_per_round(float(run.values.get("acceptance", 0.7)), drafted),
+        drafting=_drafting(run, batch, drafted),
+        verifying=verifying,
+        plain=plain,
+    )
+
+
+def _drafting(run: Run, batch: float, drafted: int) -> float:
+    """Seconds of the steps of the draft model: as many as tokens, at the mean of the first context and the last."""
+    name = run.values.get("draft", "")
+    if name == "" or drafted == 0:
+        return 0.0
+    request, context = run.request, run.request.workload.context
+    small = prepare(
+        load_model(name)[0],
+        request.hardware,
+        tensor_parallel_size=request.deployment.tensor_parallel_size,
+        kv_cache_dtype=request.precision.kv.name,
+        ignore_capacity=True,
+    )
+    # what the engine adds to a step, it adds once per round
+    small = replace(small, estimator=replace(small.estimator, wanted=run.values.get("efficiency", False)), steps=None)
+    first, last = (_best(pipeline(small, decode(batch, context + ahead))) for ahead in (0, drafted - 1))
+    return drafted * (first + last) / 2
 
 
 CALL = 5e-6

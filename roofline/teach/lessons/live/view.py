@@ -10,7 +10,7 @@ from roofline.errors import UnknownNameError
 from roofline.formulas.mathml import written
 from roofline.graph.sharding import caches
 from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
-from roofline.report.cells import seconds, table, whole
+from roofline.report.cells import number_cell, seconds, table, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table, Tile
 from roofline.report.svg import HAND, svg
 from roofline.specs.workload import decode
@@ -21,6 +21,7 @@ from roofline.teach.lessons.live.run import (
     cache_bytes,
     evaluate,
     recompute_seconds,
+    rounds,
     seconds_of,
     service,
     shape,
@@ -29,7 +30,7 @@ from roofline.teach.lessons.live.run import (
 )
 from roofline.teach.quantities import amount
 
-NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches", "service")
+NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches", "service", "rounds")
 _LONGEST = 131072
 
 
@@ -53,6 +54,8 @@ def picture_figure(name: str, run: Run) -> Figure:
         return _batches(run)
     if name == "service":
         return _throughput(run)
+    if name == "rounds":
+        return _rounds(run)
     raise UnknownNameError("picture", name, NAMES, list_all=True)
 
 
@@ -211,6 +214,43 @@ def _throughput(run: Run) -> Figure:
         series=(points,),
         marks=(Mark(text=f"{run.request.workload.batch:,.0f} clients", x=here.tokens, role="limit"),),
         table=table("service-rows", title, "", ("clients", "tokens/s", "TPOT", "a prompt alone"), rows),
+    )
+
+
+def _rounds(run: Run) -> Figure:
+    """Return TPOT by batch, with and without a draft."""
+    sizes = [2**power for power in range(10)]
+    each = [rounds(run, size) for size in sizes]
+    variants = (
+        ("without a draft", "bound", [one.plain for one in each]),
+        ("with a draft", "decode", [one.tpot for one in each]),
+    )
+    series = tuple(
+        Series(
+            name=name,
+            kind="line",
+            role=role,
+            x=tuple(float(size) for size in sizes),
+            y=tuple(times),
+            labels=tuple(f"{name}, {size:,} sequences: {seconds(took).text}" for size, took in zip(sizes, times, strict=True)),
+        )
+        for name, role, times in variants
+    )
+    title = "TPOT by batch"
+    rows = [
+        (whole(size), seconds(one.plain), seconds(one.tpot), number_cell(one.speed_up))
+        for size, one in zip(sizes, each, strict=True)
+    ]
+    batch = float(run.request.workload.batch)
+    return Figure(
+        key="rounds",
+        title=title,
+        note="Where the lines cross, drafts begin to cost time. Batches are drawn whether or not they fit in memory.",
+        x=Axis(title="batch", scale="log", unit="sequences", low=1.0, high=float(sizes[-1])),
+        y=Axis(title="TPOT", scale="log", unit="s"),
+        series=series,
+        marks=(Mark(text=f"{batch:,.0f} sequences", x=batch, role="pinned"),),
+        table=table("rounds-rows", title, "", ("batch", "without a draft", "with a draft", "times faster"), rows),
     )
 
 

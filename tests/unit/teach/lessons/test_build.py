@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
+from importlib.metadata import distribution
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from executed_lessons import FOLDER, NAMES, done
 from figure_samples import SAMPLES
+from packaging.requirements import Requirement
 
 from roofline.errors import InputError
 from roofline.report.figure_files import plain_svg
@@ -110,6 +113,8 @@ def test_the_course_is_built(tmp_path, monkeypatch, capsys):
     spec.loader.exec_module(script)
     monkeypatch.setattr("roofline.teach.lessons.build.execute", lambda path: done(path.stem))
     monkeypatch.setattr(sys, "argv", ["build.py", str(tmp_path)])
+    monkeypatch.setattr(script, "README", tmp_path / "README.md")
+    script.README.write_text((FOLDER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     script.main()
     shown = capsys.readouterr().out
     written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
@@ -120,6 +125,7 @@ def test_the_course_is_built(tmp_path, monkeypatch, capsys):
     figures = [item for name in NAMES for item in done(name).items() if isinstance(item, Plot)]
     assert sum(name.endswith(".svg") for name in written) == 2 * len(figures), "light and dark"
     assert sum(name.endswith(".png") for name in written) == (0 if "no PNG" in shown else 2 * len(figures))
+    assert (tmp_path / "README.md").read_text(encoding="utf-8").count("50 |\n") == len(NAMES), "the table of extents"
     for before, name in pairwise(NAMES):
         assert f'href="{name}.html"' in (tmp_path / f"{before}.html").read_text(encoding="utf-8")
         assert f'href="{before}.html"' in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
@@ -184,6 +190,73 @@ def test_a_notebook_runs(tmp_path, monkeypatch):
     ]
     wanted = [item.value.markdown() for item in done(name).cells if hasattr(item.value, "markdown")]
     assert markdown == wanted
+
+
+FRESH = """\
+import json, sys, zipfile
+site, notebook = sys.argv[1:]
+sys.path.append(site)
+class Shell:  # of IPython: what `%pip install -q ./WHEEL` leaves behind where dependencies are installed
+    def run_line_magic(self, magic, line):
+        assert magic == "pip", magic
+        zipfile.ZipFile(line.split()[-1]).extractall(site)
+names = {"__name__": "__main__", "get_ipython": Shell}
+for cell in json.load(open(notebook, encoding="utf-8")):
+    exec(compile(cell, "cell", "exec"), names)
+import roofline
+assert roofline.__file__.startswith(site), roofline.__file__
+print(len([name for name in sys.modules if name.partition(".")[0] in ("IPython", "jupytext", "nbformat", "pytest", "typst")]))
+"""
+
+
+def runtime(name="roofline", *, known=None):
+    """The distributions that roofline needs at run time, without its extras."""
+    known = {} if known is None else known
+    for line in distribution(name).requires or ():
+        needed = Requirement(line)
+        if (needed.marker is None or needed.marker.evaluate({"extra": ""})) and needed.name not in known:
+            known[needed.name] = distribution(needed.name)
+            runtime(needed.name, known=known)
+    return known
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """Runs cells in a Python that has what roofline depends on, and neither roofline nor what its extras install."""
+    site = tmp_path / "site"
+    site.mkdir()
+    for one in runtime().values():
+        for top in {Path(str(file)).parts[0] for file in one.files} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(one.locate_file(top))
+
+    def run(cells):
+        inputs = pytest.importorskip("IPython.core.inputtransformer2", reason="IPython is not installed")
+        code = [inputs.TransformerManager().transform_cell(text) for text in cells]
+        (tmp_path / "cells.json").write_text(json.dumps(code), encoding="utf-8")
+        command = [sys.executable, "-I", "-S", "-c", FRESH, str(site), str(tmp_path / "cells.json")]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_a_fresh_machine_without_the_wheel_is_told_to_get_it(fresh, tmp_path):
+    """One sentence that names the file, the folder, and what to do."""
+    done = fresh([SETUP])
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"FileNotFoundError: {WHEEL} is not in {tmp_path}: upload it from the folder of the notebooks (")
+    assert done.stderr.count("Traceback") == 1
+
+
+def test_a_notebook_runs_on_a_fresh_machine(fresh, tmp_path):
+    """Its first cell installs the wheel beside it, and all others run, with what that wheel depends on and nothing else."""
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
+    subprocess.run([*wheel, str(tmp_path), str(FOLDER.parent)], check=True)
+    made = json.loads(notebook(done(NAMES[1])))["cells"]
+    ran = fresh(["".join(cell["source"]) for cell in made if cell["cell_type"] == "code"])
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "0", "extras were imported"
 
 
 def test_png_with_the_extra(tmp_path):

@@ -1,4 +1,4 @@
-"""What lessons 7 and 8 let readers move, against what the toolkit answers by other ways."""
+"""What lessons 7, 8 and 10 let readers move, against what the toolkit answers by other ways."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from roofline.teach.lessons.live.run import (
     evaluate,
     needed_link,
     recompute_seconds,
+    rounds,
     service,
     slots,
     swap_seconds,
@@ -70,3 +71,34 @@ def test_cost_and_seats_by_hand():
     assert cost_per_million(found) == pytest.approx(2 * 3.6 / 3600 * 1e6 / service(found, 32).tokens)
     # 0.9 of 80 GiB less 16.06 GB of weights, over 1,280 tokens of 128 KiB, and what activations take
     assert slots(run(input_len=1024, output_len=256)) == pytest.approx((0.9 * 80 * 2**30 - 16.06e9) / (1280 * 2**17), rel=0.02)
+
+
+@pytest.mark.parametrize("efficiency", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "drafted", "draft"), [(1, 4, "llama-3.2-1b"), (64, 1, "llama-3.2-1b"), (256, 6, ""), (8, 0, "")]
+)
+def test_a_round_is_that_of_the_toolkit(batch, drafted, draft, efficiency):
+    here = run(batch=batch, drafted=drafted, draft=draft, acceptance=0.8, context=1000, tp="2", efficiency=efficiency)
+    method = {"speculative_model": draft} if draft else {"speculative_method": "ngram"}
+    expected = roofline.analyze(
+        LLAMA, A100, batch=batch, context=1000, tp=2, phase="decode", num_speculative_tokens=drafted, acceptance=0.8,
+        ignore_capacity=True, **method,
+    ).speculative  # fmt: skip
+    basis = "estimate" if efficiency else "bound"
+    made = rounds(here, batch)
+    for name, value in {
+        "drafting": made.drafting,
+        "verifying": made.verifying,
+        "round": made.seconds,
+        "tpot": made.tpot,
+    }.items():
+        assert value == pytest.approx(getattr(getattr(expected, name), basis))
+    assert made.tokens == pytest.approx(sum(0.8**power for power in range(drafted + 1)))
+    assert made.speed_up == pytest.approx(getattr(expected.plain, basis) / getattr(expected.tpot, basis))
+
+
+def test_what_is_cached_of_a_prompt_is_not_computed():
+    """The last token of a prompt always is."""
+    expected = roofline.analyze(LLAMA, A100, input_len=2048, cached_prefix=1024, phase="prefill").prefill
+    assert run(input_len=2048, cached_prefix=1024).result.prefill.cost == expected.cost
+    assert run(input_len=2048, cached_prefix=5000).result.prefill.new_tokens == 1

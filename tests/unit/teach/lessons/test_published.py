@@ -9,7 +9,8 @@ import pytest
 from executed_lessons import NAMES, done
 
 from roofline.errors import InputError, UnknownNameError
-from roofline.teach.lessons.published import citations, published, rows
+from roofline.teach.lessons.published import SOURCES, citations, published, rows
+from roofline.teach.markdown import Ids
 
 WRITTEN = {int(name[:2]) for name in NAMES}
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "published-figures.md"
@@ -50,6 +51,23 @@ def test_verdicts_are_those_of_the_documentation():
     for id, verdict in listed.items():
         mine = rows()[id].verdict
         assert mine == ("qualitative" if verdict.startswith("agrees") else verdict), id
+
+
+def test_a_figure_says_where_it_is_published():
+    """Beside the figure in short; in full in the documentation, for the rows that are from there."""
+    for key, (short, full) in SOURCES.items():
+        ids = [row.id for row in rows().values() if row.source == key]
+        assert f"* {' to '.join(dict.fromkeys((ids[0], ids[-1])))}: {full}\n" in PAGE.read_text(encoding="utf-8")
+        assert ids == list(rows())[list(rows()).index(ids[0]) :][: len(ids)], "in one piece"
+        assert not _names(short) - _names(full), "the same work"
+    with citations():
+        cited = published("F08", 153.0)
+    assert "published: 312 TFLOPS / 2 TB/s = 156 FLOP/byte (lecture *LLM Inference System Characteristics*)" in cited.markdown()
+    assert "(lecture <em>LLM Inference System Characteristics</em>)" in cited.html(Ids())
+
+
+def _names(text):
+    return set(re.findall(r"[A-Z]\w+|\d{4}", text))
 
 
 def test_a_number_has_to_be_the_row_s():

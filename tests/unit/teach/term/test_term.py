@@ -156,7 +156,7 @@ def test_short_courses(length: str, tmp_path: Path) -> None:
     """Three days have every lesson, three hours some; no exams."""
     made = build(tmp_path, 1, length)  # type: ignore[arg-type]
     assert not set(EXAMS) & set(made.papers)
-    assert len(made.papers) == (11 if length == "days" else 6)
+    assert len(made.papers) == (12 if length == "days" else 6)
     assert "## Three" in syllabus(length)  # type: ignore[arg-type]
 
 
