@@ -26,7 +26,6 @@ from roofline.report.figures import figures_of
 from roofline.serving.planning.candidates import watts
 from roofline.teach.lessons import (
     amount,
-    bars,
     curves,
     draw,
     exercise,
@@ -373,23 +372,14 @@ for name, (length, out) in WORK.items():
     of_step = roofline.analyze(LLAMA, H100, batch=LEVEL, context=length + out // 2, phase="decode").decode.pipeline.estimate
     needs[name] = (of_prompt, out * of_step / LEVEL)
 show(
-    figure(
-        bars(
-            "needs",
-            "GPU time of a request",
-            ("time on a GPU", "s"),
-            {
-                "prefill": {name: fill for name, (fill, _) in needs.items()},
-                "decode, in steps of 32": {name: out for name, (_, out) in needs.items()},
-            },
-            roles=("prefill", "decode"),
-            note="One H100, estimates; a request has a 32nd of each decode step. The ratio of the two bars is that of the pools.",
-        )
+    table(
+        ("tokens of a request", "prefill", "decode", "pools, prefill to decode"),
+        [(name, amount(fill, "s"), amount(out, "s"), of_pools(fill / out)) for name, (fill, out) in needs.items()],
+        title="GPU time of a request",
+        note=f"One H100, estimates; a request has a {LEVEL}nd of each decode step.",
     ),
     say(
-        "So the ratio of the pools belongs to the *traffic*, not to the hardware: "
-        + ", ".join(f"{of_pools(fill / out)} for {name.split(':')[0]}" for name, (fill, out) in needs.items())
-        + " (prefill to decode). If the lengths of your users change, the division is wrong, and one pool waits for the other."
+        "So the ratio of the pools belongs to the *traffic*, not to the hardware. If the lengths of your users change, the division is wrong, and one pool waits for the other."
     ),
     takeaway(
         "GPUs of a pool = rate / rate of one GPU, each pool rounded up. The ratio follows the lengths, so it has to follow the traffic."

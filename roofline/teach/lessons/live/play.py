@@ -325,7 +325,8 @@ _FIRST: Values = {
     "latent": "0", "layers": "0", "d_model": "0", "d_ff": "0", "vocab": "0",
     "experts": "0", "top_k": "0", "bandwidth_gbs": 0, "peak_tflops": 0,
     "memory_gb": 0, "weights": "", "kv": "", "tp": "1", "efficiency": False,
-    "link_gbs": LINK, "network_gbs": NETWORK, "block": "16", "output_len": 256, "price": 2.0, "drafted": 4, "acceptance": 0.7, "cached_prefix": 0,
+    "link_gbs": LINK, "network_gbs": NETWORK, "block": "16", "output_len": 256, "price": 2.0,
+    "drafted": 4, "acceptance": 0.7, "cached_prefix": 0,
 }  # fmt: skip
 
 

@@ -263,10 +263,11 @@ def service(run: Run, clients: float) -> Service:
     Source: the module's docstring.
     """
     prompt, outputs = run.request.workload.input_len, _output_tokens(run)
+    cached = run.request.workload.cached_prefix
     decodes = Segment(clients, 1, prompt + outputs // 2, decode=True)
-    alone = seconds_of(run, (Segment(1, prompt, 0),))
+    alone = seconds_of(run, (Segment(1, prompt - cached, cached),))
     step = seconds_of(run, (decodes,))
-    added = seconds_of(run, (decodes, Segment(1, prompt, 0))) - step
+    added = seconds_of(run, (decodes, Segment(1, prompt - cached, cached))) - step
     wait = (clients - 1) / outputs * added
     tpot = step + wait
     rate = clients / (alone + (outputs - 1) * tpot)
