@@ -433,7 +433,7 @@ figure(
             "ten sequences, one new token each": {path: more_tokens[path].flops / count for path, count in computing.items()},
             "ten times the context": {path: more_context[path].flops / count for path, count in computing.items()},
         },
-        roles=("activations", "kv"),
+        roles=("decode", "kv"),
         note=f"One token after 409 cached ones at first. With ten sequences attention has ten caches, so it grows with the context of *all* "
         f"requests. Without FLOP: {', '.join(idle)}.",
     )
