@@ -405,7 +405,7 @@ predict(
         "the MLP": "It works on each new token alone.",
     },
     answer="attention itself, alone",
-    why="Attention compares the new token with every cached one. All other operators see the new token only. The table below counts it.",
+    why="Attention compares the new token with every cached one. All other operators see the new token only. The figure below counts it.",
 )
 
 
@@ -422,20 +422,21 @@ for path, cost in one.items():
     grows_with_tokens = more_tokens[path] != cost
     grows_with_context = more_context[path] != cost
     kinds[path] = "context" if grows_with_context else "tokens" if grows_with_tokens else "neither"
-table(
-    ("operator", "FLOP, one token", "x 10 tokens", "x 10 context", "depends on the"),
-    [
-        (
-            f"`{path}`",
-            cost.flops,
-            f"{more_tokens[path].flops / cost.flops:.1f}x" if cost.flops else "–",
-            f"{more_context[path].flops / cost.flops:.1f}x" if cost.flops else "–",
-            kinds[path],
-        )
-        for path, cost in one.items()
-    ],
-    title="Ten times the tokens, ten times the context",
-    note="409 tokens cached at first. With ten sequences attention has ten caches, so it grows with the tokens too: by the context of *all* requests.",
+computing = {path: cost.flops for path, cost in one.items() if cost.flops}
+idle = [f"`{path}`" for path in one if path not in computing]
+figure(
+    bars(
+        "ten-times",
+        "Ten times the tokens, ten times the context",
+        ("FLOP, as a multiple of those of one token", ""),
+        {
+            "ten sequences, one new token each": {path: more_tokens[path].flops / count for path, count in computing.items()},
+            "ten times the context": {path: more_context[path].flops / count for path, count in computing.items()},
+        },
+        roles=("decode", "kv"),
+        note=f"One token after 409 cached ones at first. With ten sequences attention has ten caches, so it grows with the context of *all* "
+        f"requests. Without FLOP: {', '.join(idle)}.",
+    )
 )
 
 # %%
