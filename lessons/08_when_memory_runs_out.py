@@ -303,9 +303,8 @@ show(
             roles=("memory",),
             marks=(
                 ("Llama 3.1 8B, blocks of 16", "x", swap.chunk_bytes),
-                ("half of the rate", "x", curve.call * curve.rate),
+                ("call as long as its bytes: half the rate", "x", curve.call * curve.rate),
             ),
-            note="Half of the rate is reached where a call takes as long as its bytes.",
         )
     ),
     say(
