@@ -13,15 +13,15 @@
 # %% [markdown]
 # # 1. How a transformer generates
 #
-# A language model answers one token at a time, and every token takes a pass over the whole model. This lesson counts that pass: how
-# many parameters there are, how many floating-point operations (FLOP) they do, and how many bytes have to move. The running example
-# is Llama 3.1 8B on one A100 with 80 GB, as in the lecture *LLM Inference System Characteristics*, whose figures we check as we meet
-# them.
+# A language model answers one token at a time, and every token takes a pass over the whole model. This lesson counts that pass: its
+# parameters, its floating-point operations (FLOP), and the bytes that have to move. The example is Llama 3.1 8B on one A100 with 80 GB,
+# as in the lecture *LLM Inference System Characteristics*, whose figures we check as we meet them.
 
 # %%
 import numpy as np
 
 import roofline
+from roofline.formatting import percent
 from roofline.teach.lessons import (
     amount,
     bars,
@@ -49,10 +49,10 @@ lesson(
     "How a transformer generates",
     "Parameters, FLOP and bytes of one token, from a config to operators.",
     goals=[
-        "say why generation is one pass a token, and what prefill and decode are",
+        "say what prefill and decode are, and why tokens come one after another",
         "compute the parameters of a decoder-only transformer from its config",
-        "compute the FLOP and the bytes of one token, and say where the rule of two FLOP a parameter is off",
-        "sort the operators of a step into those that depend on its tokens and those that depend on the context",
+        "compute the FLOP and the bytes of one token",
+        "say which operators depend on the context, and which on the tokens of a step",
     ],
     prerequisites=[
         "matrix products: shapes, and how many multiplications they take",
@@ -61,10 +61,10 @@ lesson(
     plan=[
         (6, "One token at a time"),
         (12, "From a config to parameters"),
-        (11, "What a token computes"),
+        (10, "What a token computes"),
         (9, "What a token moves"),
         (6, "Two kinds of operators"),
-        (6, "Play and practise"),
+        (7, "Play and practise"),
     ],
     exercises=["transformer-mlp-weights", "transformer-total-parameters", "transformer-flops-per-token"],
 )
@@ -72,16 +72,16 @@ lesson(
 # %% [markdown]
 # ## One token at a time
 #
-# The model is a function from a sequence of tokens to scores for the next one. To write an answer we call it, choose a token, append
-# it, and call it again:
+# The model takes a sequence of tokens and gives scores for the next one. To write an answer we call it, choose a token, append
+# it, and call it again. Each call has four parts:
 #
 # 1. **embedding**: each token becomes a vector of $d_{model}$ elements, one row of a table;
 # 2. **layers**, $L$ of them, each with *attention*, which mixes tokens, and a *feed-forward block* (MLP), which works on each token alone;
 # 3. **LM head**: the last token's vector becomes $V$ scores, one for each entry of the vocabulary;
 # 4. **sampling**: one token is chosen.
 #
-# Token number n + 1 needs token n, so these calls cannot run side by side. The first call takes the whole prompt at once and is called
-# **prefill**; each of the others takes one new token and is called **decode**.
+# Token n + 1 needs token n, so these calls cannot run side by side. The first call takes the whole prompt and is called
+# **prefill**. Each of the others takes one new token and is called **decode**.
 
 # %%
 predict(
@@ -105,8 +105,8 @@ takeaway(
 # %% [markdown]
 # ## From a config to parameters
 #
-# A model's `config.json` names a handful of dimensions. From these follow the shapes of all matrices, and from the shapes everything
-# that this course computes. Here is what matters of Llama 3.1 8B, with the symbols that all lessons use.
+# A model's `config.json` names a handful of dimensions. The shapes of all matrices follow from these. Here is what matters of
+# Llama 3.1 8B, with the symbols that all lessons use.
 
 # %%
 layer = model.layer_types["decoder"]
@@ -127,7 +127,7 @@ table(
 # %% [markdown]
 # **Attention** projects each token's vector to $n_q$ queries, $n_{kv}$ keys and $n_{kv}$ values of $d_{head}$ elements, and projects the
 # result of $n_q$ heads back. **The MLP** is gated (SwiGLU): two matrices go from $d_{model}$ to $d_{ff}$, one comes back. Each block
-# begins with a norm, which has one weight an element.
+# begins with a norm, which has one weight per element.
 
 # %%
 parts = {part.subject: part.value for part in roofline.explain(LLAMA, "parameters").parts}
@@ -138,7 +138,7 @@ predict(
     {
         "in the attention of all layers": "Its four matrices are narrow here: keys and values have 8 heads, not 32.",
         "in the feed-forward blocks of all layers": "",
-        "in the embedding table and the LM head": f"Two tables of {model.vocab_size:,} rows are {tables / 1e9:.2f} billion: a lot, but {tables / total:.0%}.",
+        "in the embedding table and the LM head": f"Two tables of {model.vocab_size:,} rows are {tables / 1e9:.2f} billion: a lot, but {percent(tables / total, 0)}.",
     },
     answer="in the feed-forward blocks of all layers",
     why=f"Three matrices of {model.hidden_size} x {layer.mlp.intermediate_size} a layer are **{parts['layers/mlp'] / 1e9:.1f} of the "
@@ -152,8 +152,10 @@ draw("transformer-block", model=LLAMA)
 show(
     formula("parameters", LLAMA, part="layers/attention", title="Attention, all layers (the 1 is the norm before it)"),
     formula("parameters", LLAMA, part="layers/mlp", title="Feed-forward blocks, all layers", legend=False),
-    formula("parameters", LLAMA, part="embedding", title="Embedding table; the LM head has as many again", legend=False),
-    formula("parameters", LLAMA, title="All parameters", legend=False),
+    say(
+        f"The embedding table has $V$ rows of $d_{{model}}$ elements, {parts['embedding']:,} in all; the LM head has as many again. "
+        f"With the last norm, all parameters are **{total:,}**."
+    ),
 )
 
 # %%
@@ -172,28 +174,25 @@ figure(
 show(
     published("F01", total),
     say(
-        f'The lecture says "about 8 billion"; its own table of dimensions gives **{total:,}**. Such a check costs a minute and '
-        "catches the usual mistakes: K and V counted with 32 heads, two matrices in the MLP instead of three, or an LM head that "
-        "shares the embedding's weights (Llama 3.1 8B's does not; the 1B model's does)."
+        "Such a check costs a minute and catches the usual mistakes: K and V counted with 32 heads, two matrices in the MLP instead of "
+        "three, or an LM head that shares the embedding's weights (that of Llama 3.1 8B does not)."
     ),
 )
 
 # %%
 takeaway(
-    f"Parameters are shapes multiplied out. In a dense model of this size about {parts['layers/mlp'] / total:.0%} are in the "
-    f"feed-forward blocks, {parts['layers/attention'] / total:.0%} in attention, and {tables / total:.0%} in the two tables of the "
+    f"Parameters are shapes multiplied out. In a dense model of this size about {percent(parts['layers/mlp'] / total, 0)} are in the "
+    f"feed-forward blocks, {percent(parts['layers/attention'] / total, 0)} in attention, and {percent(tables / total, 0)} in the two tables of the "
     "vocabulary."
 )
 
 # %% [markdown]
 # ## What a token computes
 #
-# Conventions first, because half of all disagreements are about them. One multiplication with its addition is **2 FLOP**. A product of
-# an m x k by a k x n matrix is therefore 2mnk FLOP. A token is one row: m is the number of tokens, and each weight of a matrix does
-# 2 FLOP for each token that passes it.
+# One multiplication with its addition is **2 FLOP**. A product of an m x k by a k x n matrix is therefore 2mnk FLOP. A token is one
+# row, so each weight of a matrix does 2 FLOP for each token that passes it.
 #
-# Do not take the toolkit's word for it. Here is a whole decoder in NumPy, with tiny dimensions, whose matrix products count
-# themselves.
+# Do not take the toolkit's word for it. Here is a whole decoder in NumPy. Its matrix products count themselves.
 
 
 # %% tags=["open"]
@@ -247,11 +246,9 @@ counted = Counted()
 forward(list(range(12)), weights, 8, 2, counted)
 step = roofline.analyze(tiny, A100, input_len=12, phase="prefill", mask="full", logits="all", ignore_capacity=True).prefill
 assert counted.flops == step.cost.matrix_flops
-table(
-    ("12 tokens through 2 layers", "FLOP of matrix products"),
-    [("counted by the NumPy model", counted.flops), ("computed by the toolkit", step.cost.matrix_flops)],
-    title="The same count, twice",
-    note='Like this code, the toolkit computed all pairs of tokens (`mask="full"`) and all rows of the LM head.',
+say(
+    f"With tiny dimensions, 12 tokens through 2 layers take **{counted.flops:,} FLOP** of products in this model. The toolkit computes the "
+    "same number."
 )
 
 # %% [markdown]
@@ -270,11 +267,6 @@ show(
         title="FLOP of attention itself: scores, and values weighted",
         legend=False,
     ),
-    table(
-        ("operator", "layers", "FLOP of products", "other FLOP"),
-        [(f"`{path}`", op.repeat, op.cost.matrix_flops, op.cost.vector_flops) for path, op in ops.items()],
-        title="One decode step after 4095 tokens, all layers together",
-    ),
 )
 
 # %%
@@ -286,7 +278,7 @@ assert 2 * multiplied + attention == decode.cost.matrix_flops
 show(
     predict(
         "A rule of thumb says: a token takes 2 FLOP for every parameter, here "
-        f"{rule / 1e9:.2f} GFLOP. The step above does {decode.cost.matrix_flops / 1e9:.2f} GFLOP of products. "
+        f"{rule / 1e9:.2f} GFLOP. That step does {decode.cost.matrix_flops / 1e9:.2f} GFLOP of products. "
         "What explains the difference?",
         {
             "the rule forgets attention over the context": f"True, but that is {attention / 1e9:.2f} GFLOP, more than the difference. Something makes up for it.",
@@ -314,8 +306,7 @@ core = next(op.cost for op in prompt.operators if op.path.endswith("attention/co
 show(
     say(
         f"Prefill does the same for every token of the prompt at once: {amount(prompt.cost.matrix_flops, 'FLOP')} for 1000 tokens, of "
-        f"which attention is {core.matrix_flops / prompt.cost.matrix_flops:.1%}. "
-        "Only the last token's scores are wanted, so the LM head multiplies one row."
+        f"which attention is {percent(core.matrix_flops / prompt.cost.matrix_flops, 1)}."
     ),
     takeaway(
         "A token does 2 FLOP for every weight that is multiplied, plus attention, which grows with the context. The embedding table is "
@@ -327,8 +318,7 @@ show(
 # ## What a token moves
 #
 # Before a weight can be multiplied it has to be read from the memory of the device. In a decode step with one sequence each weight is
-# read once, multiplied once, and not needed again until the next token. So bytes matter as much as FLOP; lesson 3 says when they
-# matter more.
+# read once, multiplied once, and not needed again until the next token. So bytes matter as much as FLOP.
 
 # %%
 predict(
@@ -385,8 +375,8 @@ show(
     formula(floor, title="The shortest decode step of one sequence on this A100"),
     published("F27", floor.value),
     say(
-        f"Dividing all {2 * total / 1e9:.2f} GB by the bandwidth would give {amount(naive, 's')}: longer than what is possible, so it is **no lower "
-        "bound**. A number that is to be trusted as a bound has to count what *must* be read, and no more."
+        f"Dividing all {2 * total / 1e9:.2f} GB by the bandwidth would give {amount(naive, 's')}. That is longer than what is possible, so "
+        "it is **no lower bound**. A bound counts what *must* be read, and no more."
     ),
     published(
         "F36",
@@ -403,8 +393,7 @@ show(
 # ## Two kinds of operators
 #
 # A poster on simulating inference (Vidur, 2024) sorts operators into two kinds: those whose time depends on the **tokens of this step**,
-# and those whose time depends on the **context of all requests**. We can test that: change one of the two, and see which operators
-# change.
+# and those whose time depends on the **context of all requests**. We can test that: change one of the two, and see what changes.
 
 # %%
 predict(
@@ -423,8 +412,8 @@ predict(
 # %%
 def costs(batch: int, context: int) -> dict:
     """Cost of each operator of a decode step."""
-    found = roofline.analyze(LLAMA, A100, batch=batch, context=context, phase="decode", ignore_capacity=True).decode
-    return {op.path.removeprefix("layers/"): op.cost for op in found.operators}
+    result = roofline.analyze(LLAMA, A100, batch=batch, context=context, phase="decode", ignore_capacity=True).decode
+    return {op.path.removeprefix("layers/"): op.cost for op in result.operators}
 
 
 one, more_tokens, more_context = costs(1, 409), costs(10, 409), costs(1, 4099)
@@ -488,7 +477,7 @@ show(
         formula("parameters", "llama-3.2-1b", part="embedding", title="The table, counted once", legend=False),
         formula("parameters", "llama-3.2-1b", title="All parameters", legend=False),
         say(
-            f"That is **{2048 * 128256 / roofline.explain('llama-3.2-1b', 'parameters').value:.1%}** of the parameters. A decode step looks "
+            f"That is **{percent(2048 * 128256 / roofline.explain('llama-3.2-1b', 'parameters').value, 1)}** of the parameters. A decode step looks "
             "one row up *and* multiplies the whole table as LM head, so all of it is read: the model has no weights that a step does not "
             "read. Small models spend a large part of each step on choosing the word."
         ),

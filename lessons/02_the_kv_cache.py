@@ -14,8 +14,8 @@
 # # 2. The KV cache
 #
 # A decode step runs one token through the model, not the whole sequence again. That works because attention keeps the keys and values
-# of all earlier tokens: the **KV cache**. It trades memory for work, and the memory soon becomes the scarce thing. This lesson counts
-# the cache, and then the four ways to make it smaller: fewer heads, a window, a latent, and fewer bytes an element.
+# of all earlier tokens: the **KV cache**. It saves work and costs memory, which soon becomes scarce. This lesson counts the cache, and
+# then makes it smaller: fewer heads, a window, a latent, and fewer bytes per element.
 
 # %%
 import numpy as np
@@ -60,11 +60,11 @@ lesson(
     ],
     plan=[
         (9, "Work done twice"),
-        (11, "What a token leaves behind"),
+        (10, "What a token leaves behind"),
         (8, "Fewer heads"),
         (6, "A window"),
         (9, "A latent"),
-        (7, "Play and practise"),
+        (8, "Play and practise"),
     ],
     exercises=["kv-cache-per-token", "kv-cache-window", "kv-cache-latent", "kv-cache-find-the-mistakes"],
 )
@@ -85,8 +85,8 @@ def cached(what=LLAMA, tokens=4096, **options):
 # ## Work done twice
 #
 # Suppose that 1000 tokens are there and we want number 1001. Run the model over all of them, take the scores of the last, choose. For
-# number 1002, run it over 1001 tokens. All but one of these have been through the model before, and a token never sees a later one, so
-# **every vector that is computed for them is the same as the last time**.
+# number 1002, run it over 1001 tokens. All but one of these have been through the model before. A token never sees a later one, so
+# **every vector computed for them is the same as last time**.
 
 # %%
 again = roofline.analyze(LLAMA, A100, input_len=1001, phase="prefill").prefill
@@ -114,15 +114,15 @@ predict(
                 ),
             ],
             title="With and without a cache",
-            note="A little less than 1001 times, since of the prompt only the last row of the LM head is computed. The weights have to "
-            "be read either way: the cache saves FLOP, hardly bytes.",
+            note="Less than 1001 times, since only the last row of the LM head is computed. The weights have to be read either way: the cache "
+            "saves FLOP, hardly bytes.",
         ),
     ],
 )
 
 # %% [markdown]
-# What has to be kept of the earlier tokens? Attention takes the new token's **query** and compares it with the **keys** of all tokens,
-# then sums their **values** by these weights. Queries of earlier tokens are never wanted again. So keys and values are kept, and nothing
+# What has to be kept of the earlier tokens? Attention compares the new token's **query** with the **keys** of all tokens, then sums
+# their **values** by these weights. Queries of earlier tokens are never wanted again. So keys and values are kept, and nothing
 # else. Here is one head, with and without a cache.
 
 # %% tags=["open"]
@@ -188,30 +188,19 @@ predict(
 published("F02", token.value)
 
 # %% [markdown]
-# **128 KB or 131 kB?** The number is 131,072 bytes. In units of 1024 bytes that is 128 **KiB**; in units of 1000 bytes it is 131 **kB**.
-# The lecture prints "128 KB" and "0.5 GB", and means KiB and GiB. Nothing is wrong with its numbers, but the prefix grows: at giga the
-# two differ by 7 %, and soon a sum mixes them. This course writes KiB, MiB, GiB for powers of 1024 and kB, MB, GB for powers of 1000.
+# **128 KB or 131 kB?** 131,072 bytes are 128 **KiB** in units of 1024 bytes, and 131 **kB** in units of 1000. The lecture prints "128 KB" and
+# means KiB. The difference grows: at giga it is 7 %. This course writes KiB, MiB, GiB for powers of 1024 and kB, MB, GB for powers
+# of 1000.
 
 # %%
 lengths = {"F03": 4096, "F04": 8192, "F05": 32768, "F06": 131072}
 sizes = {id: cached(tokens=length, kv_cache_dtype="fp16") for id, length in lengths.items()}
 weights = analysed().memory.weights_bytes
-show(
-    table(
-        ("context", "cache of one sequence", "in GB", "over the weights"),
-        [
-            (f"{length:,} tokens", amount(sizes[id], "bytes"), f"{sizes[id] / 1e9:.3g} GB", f"{sizes[id] / weights:.1%}")
-            for id, length in lengths.items()
-        ],
-        title="One sequence of Llama 3.1 8B, fp16",
-        note=f"The weights are {amount(weights, 'bytes')}.",
-    ),
-    *(published(id, size) for id, size in sizes.items()),
-)
+show(*(published(id, size) for id, size in sizes.items()))
 
 # %%
 predict(
-    'The lecture says: "At 128K context, KV cache equals model weight size!" What holds exactly?',
+    f'The lecture says: "At 128K context, KV cache equals model weight size!" The weights are {weights / 1e9:.2f} GB. What holds exactly?',
     {
         "the cache is 7 % larger": "",
         "they are equal": "16 GiB is not 16 GB.",
@@ -219,7 +208,7 @@ predict(
     },
     answer="the cache is 7 % larger",
     why=[
-        f"Cache: {sizes['F06'] // 2**30} **GiB**, {sizes['F06']:,} bytes. Weights: {weights / 1e9:.2f} **GB**, {weights:,.0f} bytes.",
+        f"The cache has {sizes['F06']:,} bytes, the weights {weights:,.0f}.",
         published("F07", sizes["F06"] / weights),
         "The sentence is right about what matters: one sequence can weigh as much as the model.",
     ],
@@ -227,8 +216,8 @@ predict(
 
 # %%
 takeaway(
-    f"Cache of a token = 2 x layers x KV heads x head width x bytes: {token.value // 1024} KiB for Llama 3.1 8B. It grows with every token of every sequence, "
-    "and a long sequence weighs as much as the model."
+    f"Cache of a token = 2 x layers x KV heads x head width x bytes: {token.value // 1024} KiB for Llama 3.1 8B. A long sequence weighs as "
+    "much as the model."
 )
 
 # %% [markdown]
@@ -265,29 +254,28 @@ draw(
 # %%
 variants = {name: edited(model, {"kv_heads": heads}) for name, heads in {"MHA": 32, "GQA": 8, "MQA": 1}.items()}
 of_variant = {name: analysed(one) for name, one in variants.items()}
-per_token = {name: found.memory.kv_bytes_per_token for name, found in of_variant.items()}
+per_token = {name: result.memory.kv_bytes_per_token for name, result in of_variant.items()}
 relative = {name: size / per_token["MHA"] for name, size in per_token.items()}
 cores = {
-    name: next(op.cost for op in found.decode.operators if op.path.endswith("attention/core"))
-    for name, found in of_variant.items()
+    name: next(op.cost for op in result.decode.operators if op.path.endswith("attention/core"))
+    for name, result in of_variant.items()
 }
 show(
     table(
-        ("attention", "KV heads", "cache a token", "of MHA", "parameters", "FLOP of attention", "FLOP/byte of attention"),
+        ("attention", "KV heads", "cache per token", "of MHA", "FLOP of attention", "FLOP/byte of attention"),
         [
             (
                 name,
                 one.layer_types["decoder"].mixer.num_key_value_heads,
                 amount(per_token[name], "bytes"),
                 f"1/{1 / relative[name]:.0f}",
-                f"{of_variant[name].model['parameters']['total'] / 1e9:.2f} billion",
                 cores[name].matrix_flops,
                 f"{cores[name].matrix_flops / cores[name].bytes:.1f}",
             )
             for name, one in variants.items()
         ],
         title="Llama 3.1 8B with other numbers of KV heads",
-        note="One decode step after 4095 tokens. The FLOP stay: every query head still works. Fewer bytes for the same FLOP is what lesson 3 is about.",
+        note="One decode step after 4095 tokens. The FLOP stay: every query head still works. Lesson 3 says what fewer bytes are worth.",
     ),
     published("F24", "1, 1/4, 1/32", agrees=list(relative.values()) == [1, 1 / 4, 1 / 32]),
 )
@@ -348,9 +336,11 @@ show(
 # ## A latent
 #
 # **Multi-head latent attention** (MLA; DeepSeek-V2, 2024) keeps neither keys nor values. It projects each token to one short vector, the
-# *latent* of $r_{kv}$ elements, and keeps that. Keys and values of all heads are linear maps of the latent, so they can be expanded from
-# it when they are needed, or these maps can be absorbed into the queries and the output. One part cannot be absorbed: the rotated part
-# of the key that carries the position, $d_{rope}$ elements, shared by all heads. It is kept beside the latent.
+# *latent* of $r_{kv}$ elements, and keeps that. Keys and values of all heads are linear maps of the latent. They can be expanded from
+# it when they are needed, or the maps can be absorbed into the queries and the output.
+#
+# One part cannot be absorbed: the rotated part of the key, which carries the position. It has $d_{rope}$ elements, shared by all heads,
+# and is kept beside the latent.
 
 # %%
 DEEPSEEK = "deepseek-v2"
@@ -358,8 +348,8 @@ latent = roofline.explain(DEEPSEEK, "kv_bytes_per_token")
 formula(latent, title="KV cache of one more token, DeepSeek-V2 in bf16")
 
 # %% [markdown]
-# The lecture's table says: MLA keeps $r_{kv}$ elements (it calls them d_c), "about 5 times less". Two things are loose. The 64 rotated
-# elements are missing. And less *than what*?
+# The lecture says: MLA keeps $r_{kv}$ elements, "about 5 times less". Two things are loose. The 64 rotated elements are missing. And
+# less *than what*?
 
 # %%
 mixer = roofline.load_model(DEEPSEEK).layer_types["dense"].mixer
@@ -381,13 +371,11 @@ predict(
             ("against", "elements a token and layer", "times less"),
             [
                 ("multi-head, 128 heads of 128", 2 * 128 * 128, f"{2 * 128 * 128 / mine:.1f}x"),
-                ("grouped-query, 16 heads of 128", 2 * 16 * 128, f"{2 * 16 * 128 / mine:.1f}x"),
-                ("grouped-query, 8 heads of 128 (Llama 3.1)", 2 * 8 * 128, f"{2 * 8 * 128 / mine:.1f}x"),
+                ("grouped-query, 8 heads of 128, as Llama 3.1", 2 * 8 * 128, f"{2 * 8 * 128 / mine:.1f}x"),
                 ("multi-query, 1 head of 128", 2 * 128, f"{2 * 128 / mine:.2f}x"),
             ],
             title="DeepSeek-V2's 576 elements, against what",
-            note='"About 5" needs a baseline of some 11 KV heads of 128. A factor without its baseline is no figure. MLA keeps as '
-            "much as GQA with 2.25 heads of 128 would.",
+            note='"About 5" needs a baseline of some 11 KV heads. A factor without its baseline is no figure.',
         ),
     ],
 )

@@ -14,12 +14,12 @@
 # # 4. Batching
 #
 # A decode step of one sequence reads all weights and uses less than 1 % of the device's arithmetic. If many sequences take the
-# step together, the weights are read once for all of them. That is **batching**, and it is why language models can be served at
-# a bearable price. This lesson says how far it goes: what batch size pays off, what size fits, and what it does
-# to each user.
+# step together, the weights are read once for all of them. That is **batching**, and it makes serving affordable. This lesson
+# says what batch size pays off, what size fits, and what it does to each user.
 
 # %%
 import roofline
+from roofline.formatting import percent
 from roofline.formulas.closed_forms import intensity, kv_read_bytes
 from roofline.formulas.symbolic import quantity, symbol
 from roofline.operators.attention import Attention
@@ -65,18 +65,17 @@ lesson(
         "lesson 3: arithmetic intensity, the ridge point, bounds",
     ],
     plan=[
-        (8, "Weights are read once"),
-        (9, "The critical batch"),
-        (9, "Attention does not batch"),
+        (7, "Weights are read once"),
+        (8, "The critical batch"),
+        (10, "Attention does not batch"),
         (8, "How many fit"),
         (9, "Throughput against latency"),
-        (7, "Play and practise"),
+        (8, "Play and practise"),
     ],
     exercises=[
         "batching-critical-batch",
         "batching-sequences-that-fit",
         "batching-longer-step",
-        "batching-decode-rate",
         "batching-is-it-possible",
     ],
 )
@@ -95,9 +94,9 @@ def step(batch=1, context=4095, shared_prefix=0):
     return seen[key]
 
 
-def core(found):
+def core(decoded):
     """The cost of attention itself."""
-    return next(op.cost for op in found.operators if op.path.endswith("attention/core"))
+    return next(op.cost for op in decoded.operators if op.path.endswith("attention/core"))
 
 
 NUMBERS = {"B": 64, "S_c": 4095, "L": 32, "n_q": 32, "n_kv": 8, "d_head": 128, "d_model": 4096, "d_ff": 14336, "b_kv": 2}
@@ -135,8 +134,7 @@ predict(
     why=[
         say(
             f"**{sixteen.time.bound / one.time.bound:.3f} times**: {amount(sixteen.time.bound, 's')} instead of "
-            f"{amount(one.time.bound, 's')}. The weights "
-            "are the same; the 1 % are the inputs and outputs of sixteen tokens. Sixteen tokens for the price of one."
+            f"{amount(one.time.bound, 's')}. The weights are the same; the 1 % are the inputs and outputs of sixteen tokens."
         ),
         written(
             intensity(Gemm(m=B, n=d_ff, k=d_model), "matrix", ["weight"]),
@@ -153,24 +151,13 @@ linear = {batch: [op for op in step(batch, 1000).operators if op.kind == "gemm"]
 show(
     published(
         "F11",
-        "B FLOP/byte of weights in each linear operator, for 1, 2, 64, 156 and 1000 sequences",
+        "B FLOP/byte in each linear operator, for 1, 2, 64, 156 and 1000 sequences",
         agrees=all(op.cost.matrix_flops == batch * op.cost.weight_bytes for batch, ops in linear.items() for op in ops),
     ),
-    table(
-        ("batch", "bound of a step", "tokens/s, at most", "a user, tokens/s", "intensity of the step"),
-        [
-            (
-                batch,
-                amount(found.time.bound, "s"),
-                f"{batch / found.time.bound:,.0f}",
-                f"{1 / found.time.bound:,.0f}",
-                f"{found.cost.arithmetic_intensity:.1f}",
-            )
-            for batch, found in ((batch, step(batch, 0)) for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256))
-        ],
-        title="Llama 3.1 8B on an A100, nothing cached",
-        note=f"Bounds: weights and activations alone. A step with 128 sequences takes {step(128, 0).time.bound / one.time.bound - 1:.0%} longer than with one; "
-        "with 256 it has become bound by compute. What contexts change comes below.",
+    say(
+        f"It goes on like that: 128 sequences take only {percent(step(128, 0).time.bound / one.time.bound - 1, 0)} longer than one. With 256 the "
+        f"step is bound by compute, and takes {step(256, 0).time.bound / one.time.bound:.1f} times as long. All this with nothing cached; "
+        "what contexts change comes below."
     ),
     takeaway(
         "In a linear layer a batch of B sequences has the intensity B: weights are read once and used B times. Until it "
@@ -182,16 +169,14 @@ show(
 # %% [markdown]
 # ## The critical batch
 #
-# It is free until the matrix units are as busy as the memory. For the linear layers alone that is easily solved: $B$ sequences
-# take 2 $B$ FLOP a weight, at $P$; a weight of $b_w$ bytes comes in at $\beta$. Both take equally long at the **critical
-# batch**.
+# When does it stop? For the linear layers alone that is easily solved. $B$ sequences take 2 $B$ FLOP for each weight, at $P$.
+# A weight of $b_w$ bytes comes in at $\beta$. Both take equally long at the **critical batch**.
 
 # %%
 critical = roofline.explain(LLAMA, "critical_batch", A100)
 HALF = f"half as large: about {ridge / 2:.0f}"
 stored = {
     "all weights in fp8": roofline.analyze(LLAMA, A100, dtype="fp8").limits.critical_batch_linear,
-    "all but the LM head": roofline.analyze(LLAMA, A100, quantization="fp8").limits.critical_batch_linear,
     "multiplied in fp8 too": roofline.analyze(LLAMA, "h100-sxm", dtype="fp8").limits.critical_batch_linear,
     "H100, bf16": roofline.analyze(LLAMA, "h100-sxm").limits.critical_batch_linear,
 }
@@ -207,11 +192,8 @@ predict(
         "A weight is read in half the time and takes as long to multiply. The critical batch is the ridge point only where a weight has 2 bytes.",
         formula(critical, title="Critical batch of the linear layers, bf16 weights"),
         say(
-            f"With all weights in fp8 it is **{stored['all weights in fp8']:.1f}**. Published fp8 checkpoints usually leave "
-            "the LM head in bf16: "
-            f"{stored['all but the LM head']:.1f}. An H100 also *multiplies* fp8, at twice the rate, so there both halves "
-            "cancel: "
-            f"{stored['multiplied in fp8 too']:.0f} in fp8 and {stored['H100, bf16']:.0f} in bf16."
+            f"With all weights in fp8 it is **{stored['all weights in fp8']:.1f}**. An H100 also *multiplies* fp8, at twice the rate. There "
+            f"both halves cancel: {stored['multiplied in fp8 too']:.0f} in fp8 and {stored['H100, bf16']:.0f} in bf16."
         ),
     ],
 )
@@ -226,26 +208,15 @@ prompt = {
 gain = prompt[1].time.bound * 4 / prompt[4].time.bound
 show(
     published("F12", critical.value),
-    table(
-        ("quantity", "batch"),
-        [
-            (
-                "linear layers, weights alone, bandwidth rounded to 2 TB/s (the lecture)",
-                roofline.explain(LLAMA, "critical_batch", A100, bandwidth="2 TB/s").value,
-            ),
-            ("linear layers, weights alone, 2039 GB/s", critical.value),
-            ("whole step, nothing cached: more of the time in operators bound by compute than by memory", whole),
-            ("whole step, 4096 tokens cached", "none: see the next part"),
-        ],
-        title="When is a decode step of Llama 3.1 8B bound by compute on an A100?",
-        note=f"Activations make it later: with inputs and outputs counted, 156 sequences give the down projection {down:.1f} FLOP/byte, still below the ridge.",
+    say(
+        f"**Later than that.** The formula counts weights alone. With inputs and outputs, 156 sequences give the down projection {down:.1f} "
+        f"FLOP/byte: still below the ridge. A whole step with nothing cached is bound by compute from {whole:.0f} sequences on, and one "
+        "with 4096 cached tokens never is. The next part says why."
     ),
     say(
-        "At the critical batch nothing breaks, and nothing jumps. Beyond it a step grows in proportion to the batch, so the "
-        "tokens/s of the whole batch no longer "
-        "grow. And **prefill** does not need it: a prompt of 1000 tokens is a batch of 1000 rows already. Four such prompts "
-        "together gain "
-        f"{gain - 1:.1%} over one after the other."
+        "At the critical batch nothing jumps. Beyond it a step grows in proportion to the batch, so tokens/s no longer grow. **Prefill** "
+        "does not need a batch: a prompt of 1000 tokens has 1000 rows already. Four such prompts together gain "
+        f"{percent(gain - 1, 1)} over one after the other."
     ),
     takeaway(
         f"Critical batch of the linear layers: $b_w$ / 2 times the ridge point, {critical.value:.0f} on an A100 in bf16. "
@@ -256,8 +227,8 @@ show(
 # %% [markdown]
 # ## Attention does not batch
 #
-# Now the contexts. Each sequence has keys and values of its own, and no other sequence's query may use them. Twice the sequences are
-# twice the work **and** twice the bytes.
+# Now the contexts. Each sequence has keys and values of its own, and no other sequence's query may use them. Twice the
+# sequences are twice the work **and** twice the bytes.
 
 # %%
 attention = Attention(batch=B, new=1, cached=S_c, n_heads=n_q, n_kv_heads=n_kv, head_dim=d_head)
@@ -282,9 +253,9 @@ predict(
 
 # %%
 alone = {batch: core(step(batch, 2047)) for batch in (1, 7, 64, 1024)}
-prefixes = (0, 512, 1024, 1536, 1920)
+prefixes = (0, 1024, 1920)
 shared = {prefix: step(64, 2047, shared_prefix=prefix) for prefix in prefixes}
-reached = {prefix: core(found).matrix_flops / core(found).kv_read_bytes for prefix, found in shared.items()}
+reached = {prefix: core(decoded).matrix_flops / core(decoded).kv_read_bytes for prefix, decoded in shared.items()}
 most = {
     prefix: roofline.analyze(LLAMA, A100, context=2047, shared_prefix=prefix, phase="decode").memory.max_batch
     for prefix in prefixes
@@ -299,8 +270,8 @@ show(
         ("shared tokens", "FLOP/byte of attention", "bound of the step", "sequences that fit"),
         [(prefix, f"{reached[prefix]:.1f}", amount(shared[prefix].time.bound, "s"), most[prefix]) for prefix in prefixes],
         title="64 sequences of 2048 tokens, some of which all of them share",
-        note="The exception. A system prompt that all requests begin with has the same keys and values in all of them. They are kept once and, by a kernel that "
-        "knows about it, read once for all 64.",
+        note="The exception. A system prompt that all requests begin with has the same keys and values in all of them. They are kept once "
+        "and, by a kernel that knows about it, read once.",
     ),
 )
 
@@ -313,9 +284,9 @@ sizes = [2**power for power in range(11)]
 with_cache, without = {size: step(size) for size in sizes}, {size: step(size, 0) for size in sizes}
 
 
-def linear_part(found):
+def linear_part(decoded):
     """FLOP over bytes of the linear operators together."""
-    costs = [op.cost for op in found.operators if op.kind == "gemm"]
+    costs = [op.cost for op in decoded.operators if op.kind == "gemm"]
     return sum(cost.flops for cost in costs) / sum(cost.bytes for cost in costs)
 
 
@@ -336,12 +307,12 @@ show(
             ("batch", "sequences"),
             ("intensity", "FLOP/byte"),
             {
-                "linear layers": (sizes, [linear_part(found) for found in with_cache.values()]),
+                "linear layers": (sizes, [linear_part(decoded) for decoded in with_cache.values()]),
                 "attention, 4096 tokens": (
                     sizes,
-                    [core(found).matrix_flops / core(found).bytes for found in with_cache.values()],
+                    [core(decoded).matrix_flops / core(decoded).bytes for decoded in with_cache.values()],
                 ),
-                "whole step, 4096 tokens": (sizes, [found.cost.arithmetic_intensity for found in with_cache.values()]),
+                "whole step, 4096 tokens": (sizes, [decoded.cost.arithmetic_intensity for decoded in with_cache.values()]),
             },
             roles=("weights", "kv", "mixed"),
             marks=(("ridge of the A100", "y", ridge),),
@@ -349,27 +320,23 @@ show(
         )
     ),
     say(
-        "How can a step *never* become bound by compute? Look at what one more sequence of 4096 tokens adds: "
-        f"{amount(computes, 's')} of products, and {amount(reads, 's')} of reading its cache. Both grow with the batch, so "
-        "no batch changes which is longer. "
-        f"The two are equal at about {computes * bandwidth / 131072:.0f} tokens. The toolkit, which counts norms and "
-        "activations as well, finds no critical batch of "
-        f"the whole step from {turns} cached tokens on."
+        "How can a step *never* become bound by compute? One more sequence of 4096 tokens adds "
+        f"{amount(computes, 's')} of products and {amount(reads, 's')} of reading its cache. Both grow with the batch, so no batch changes "
+        f"which is longer. Counting norms and activations too, this holds from {turns} cached tokens on."
     ),
     takeaway(
-        "Batching shares weights, not caches: attention keeps $n_q$/$n_{kv}$ FLOP/byte at any batch, unless a prefix is "
-        "shared. From some 700 tokens of "
-        "context on, a decode step of Llama 3.1 8B on an A100 is bound by memory at any batch."
+        "Batching shares weights, not caches: attention keeps $n_q$/$n_{kv}$ FLOP/byte at any batch, unless a prefix is shared. From "
+        "some 700 tokens of context on, a decode step of Llama 3.1 8B on an A100 is bound by memory at any batch."
     ),
 )
 
 # %% [markdown]
 # ## How many fit
 #
-# Every sequence of the batch has its cache in memory, beside the weights. With long contexts that limits the batch before FLOP
-# do. An engine (vLLM) takes 90 % of the memory by default, and leaves the rest to others.
+# Every sequence has its cache in memory, beside the weights. With long contexts that limits the batch before FLOP do. An engine
+# (vLLM) takes 90 % of the memory by default.
 #
-# One trap before we start: this card is sold as "80 GB" and has 80 **GiB**, 85.9 GB.
+# One trap: this card is sold as "80 GB" and has 80 **GiB**, 85.9 GB.
 
 
 # %%
@@ -408,8 +375,8 @@ show(
         ("memory", "sequences of 4096 tokens"),
         [("the lecture: (80 - 16) / 0.5", 128), *((title, count) for title, count in fits.items())],
         title='Four answers to "how many fit in 80 GB?"',
-        note=f"128 mixes units: 16 GB of weights are {weights / 2**30:.2f} GiB, so it would be 130 with 80 GiB and is 119 with 80 GB. And no engine uses all "
-        "of the memory: it has buffers of its own, and the driver has its share.",
+        note=f"128 mixes units: 16 GB of weights are {weights / 2**30:.2f} GiB. And no engine uses all of the memory: it has buffers of its own, "
+        "and the driver has its share.",
     ),
 )
 
@@ -440,17 +407,16 @@ show(
         )
     ),
     takeaway(
-        "What fits is the memory that is left beside the weights, over the cache of a sequence: "
-        f"{fitting.value} sequences of 4096 tokens for Llama 3.1 8B on an A100 at the engine's 90 %. Say which GB, and which "
-        "share."
+        "What fits is the memory left beside the weights, over the cache of a sequence: "
+        f"{fitting.value} sequences of 4096 tokens for Llama 3.1 8B on an A100 at the engine's 90 %."
     ),
 )
 
 # %% [markdown]
 # ## Throughput against latency
 #
-# **Throughput** is tokens per second of all users together: what the operator of a service pays for. The time of a step is what each user waits for the next
-# token, the time per output token (**TPOT**). A larger batch helps the first and hurts the second.
+# **Throughput** is tokens per second of all users together: what a service sells. The time of a step is what each user waits for
+# the next token, the time per output token (**TPOT**). A larger batch helps the first and hurts the second.
 
 # %%
 half, full = step(32), step(64)
@@ -459,13 +425,13 @@ predict(
     {
         "they double": "So it would be if the step took as long as before. The caches have doubled.",
         "by about 30 %": "",
-        "hardly at all": f"Weights are still a good part of the traffic: {full.cost.weight_bytes / full.cost.bytes:.0%} with 64 sequences.",
+        "hardly at all": f"Weights are still a good part of the traffic: {percent(full.cost.weight_bytes / full.cost.bytes, 0)} with 64 sequences.",
     },
     answer="by about 30 %",
     why=say(
         f"A step takes {amount(half.time.bound, 's')} with 32 and {amount(full.time.bound, 's')} with 64 sequences: "
         f"{full.time.bound / half.time.bound:.2f} times as long for twice "
-        f"the tokens, so {2 * half.time.bound / full.time.bound - 1:.0%} more of them: {32 / half.time.bound:,.0f} and "
+        f"the tokens, so {percent(2 * half.time.bound / full.time.bound - 1, 0)} more of them: {32 / half.time.bound:,.0f} and "
         f"{64 / full.time.bound:,.0f} tokens/s."
     ),
 )
@@ -475,8 +441,8 @@ lengths = {"nothing cached": 0, "1024 tokens cached": 1023, "4096 tokens cached"
 lines = {}
 for title, context in lengths.items():
     most_of_it = roofline.analyze(LLAMA, A100, context=context, phase="decode").memory.max_batch
-    shown = sorted({*(size for size in sizes[:10] if size <= most_of_it), min(most_of_it, sizes[9])})
-    lines[title] = (shown, [step(size, context).time.bound for size in shown])
+    drawn = sorted({*(size for size in sizes[:10] if size <= most_of_it), min(most_of_it, sizes[9])})
+    lines[title] = (drawn, [step(size, context).time.bound for size in drawn])
 looks = ("bound", "activations", "kv")
 show(
     figure(
@@ -506,15 +472,14 @@ show(
 )
 
 # %% [markdown]
-# Where is a good place to stop? A step bound by memory reads the weights once, and a cache for each sequence. So its time is a
-# constant and a term that grows with the batch, and the throughput creeps towards a limit: what the device could do if it read
-# nothing but caches. **Half of that limit** is reached when the caches are as large as the weights. Each further doubling gains
-# less.
+# Where is a good place to stop? A step bound by memory reads the weights once, and a cache for each sequence. So throughput creeps
+# towards a limit: what the device could do if it read nothing but caches. **Half of that limit** is reached when the caches are
+# as large as the weights. Each further doubling gains less.
 
 # %%
 per_sequence = kv_read_bytes([(2 * n_kv * d_head * b_kv, None, L)], 1, S_c)
 halfway = EXTRA[W] / core(step(1)).kv_read_bytes
-rates = {batch: batch / step(batch).time.bound for batch in (16, 28, 32, 64, 114)}
+rates = {batch: batch / step(batch).time.bound for batch in (32, 64)}
 limit = 1 / (core(step(1)).kv_read_bytes / bandwidth)
 eight = {context: step(8, context).time.bound / step(1, context).time.bound - 1 for context in (0, 4095)}
 show(
@@ -524,23 +489,18 @@ show(
         "sequences",
         "both read in the same time",
     ),
-    table(
-        ("batch", "tokens/s, at most", "of the limit", "a step"),
-        [(batch, f"{rate:,.0f}", f"{rate / limit:.0%}", amount(batch / rate, "s")) for batch, rate in rates.items()],
-        title=f"Llama 3.1 8B on an A100, 4096 tokens per sequence; the limit is {limit:,.0f} tokens/s",
-        note=f"The limit is that of reading caches alone. A step has activations and products too, so on paper it never gets beyond {1024 / step(1024).time.bound:,.0f} tokens/s, "
-        "even if memory had no end.",
+    say(
+        f'Now two sentences of the lecture can be judged. *"Latency barely increases at small batches"*: from 1 to 8 sequences by '
+        f'{percent(eight[0], 1)} with nothing cached, but by {percent(eight[4095], 0)} with 4096 tokens each. With caches, "small" means small against '
+        f"{halfway:.0f}."
     ),
     say(
-        f'Now two sentences of the lecture can be judged. *"Latency barely increases at small batches"*: from 1 to 8 sequences by {eight[0]:.1%} with nothing cached, '
-        f'but by {eight[4095]:.0%} with 4096 tokens each. True of weights; with caches "small" means small against {halfway:.0f}. *"Practical batch sizes: 32 to 64"*: at 4096 '
-        f"tokens that is {rates[32] / limit:.0%} to {rates[64] / limit:.0%} of the limit, a fair place to stop. With other "
-        "contexts it is another place."
+        f'*"Practical batch sizes: 32 to 64"*: at 4096 tokens that is {percent(rates[32] / limit, 0)} to {percent(rates[64] / limit, 0)} of the limit of '
+        f"{limit:,.0f} tokens/s, a fair place to stop. With other contexts it is another place."
     ),
     takeaway(
-        "Throughput grows with the batch towards a limit that the caches set; half of it is reached when caches weigh as "
-        "much as weights. Every user pays for it with a "
-        "longer step."
+        "Throughput grows with the batch towards a limit that the caches set; half of it is reached when caches weigh as much as "
+        "weights. Every user pays with a longer step."
     ),
 )
 
@@ -603,10 +563,10 @@ show(
                 (
                     f"{prefix} tokens",
                     f"{(prefix + 100 * (4096 - prefix)) * 131072 / 2**30:.1f} GiB",
-                    amount(found.decode.time.bound, "s"),
-                    found.memory.max_batch,
+                    amount(result.decode.time.bound, "s"),
+                    result.memory.max_batch,
                 )
-                for prefix, found in chat.items()
+                for prefix, result in chat.items()
             ],
             title="100 sequences of 4096 tokens, Llama 3.1 8B on an A100",
         ),
@@ -619,11 +579,10 @@ show(
     exercise("batching-critical-batch", 2),
     exercise("batching-sequences-that-fit", 3),
     exercise("batching-longer-step", 3),
-    exercise("batching-decode-rate", 2),
     exercise("batching-is-it-possible", 1),
 )
 
 # %% [markdown]
-# **More**: `roofline limits llama-3.1-8b --hardware a100-sxm-80gb` for all limits at once. Batches in service are not fixed: sequences come and go at every step (continuous
-# batching), caches are kept in blocks so that none is wasted (PagedAttention), and prompts are cut into chunks to share steps
-# with decode. Lessons 7 and 8 come to these. Next: how far all these bounds are from what is measured.
+# **More**: `roofline limits llama-3.1-8b --hardware a100-sxm-80gb` for all limits at once. Batches in service are not fixed: sequences
+# come and go at every step (continuous batching), and prompts are cut into chunks to share steps with decode: lesson 7. Lesson 8
+# asks what happens when the caches no longer fit. Next: how far all these bounds are from what is measured.

@@ -194,7 +194,7 @@ def spec_data(
 
 
 # Keys of files that are for readers: no function uses them.
-_UNREAD = frozenset({"note", "notes", "aliases", "driver_names", "power", "form_factor", "read", "meaning", "fitted"})
+_UNREAD = frozenset({"note", "notes", "aliases", "driver_names", "form_factor", "read", "meaning", "fitted"})
 
 
 def _lean(data: Any) -> Any:

@@ -27,7 +27,7 @@ from roofline.report.page_program import spec_data
 from roofline.specs.library import load_hardware
 from roofline.teach.lessons.formula import equation, title_of
 from roofline.teach.lessons.items import Item
-from roofline.teach.lessons.live.run import LINK, Run, cache_bytes, evaluate, shape
+from roofline.teach.lessons.live.run import LINK, NETWORK, Run, cache_bytes, evaluate, shape
 from roofline.teach.lessons.live.view import filled, live_view
 from roofline.teach.markdown import Ids, checked, html_of, inline_of
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, KnownQuantity, judge
@@ -306,6 +306,10 @@ _FIXED: dict[str, Callable[[Any], Control]] = {
         key="link_gbs", label="Link to the host", kind="number", value=value, low=1, high=500, log=True, unit="GB/s",
         help="bandwidth of large copies, in one direction", group=_MACHINE,
     ),
+    "network_gbs": lambda value: Control(
+        key="network_gbs", label="Network", kind="number", value=value, low=0.1, high=1000, log=True, unit="GB/s",
+        help="of a device, in one direction", group=_MACHINE,
+    ),
     "block": lambda value: _choice(
         "block", "Copies", value,
         [*((str(count), f"by blocks of {count} tokens") for count in (8, 16, 32, 64, 128)), ("0", "in one call per direction")],
@@ -321,7 +325,8 @@ _FIRST: Values = {
     "latent": "0", "layers": "0", "d_model": "0", "d_ff": "0", "vocab": "0",
     "experts": "0", "top_k": "0", "bandwidth_gbs": 0, "peak_tflops": 0,
     "memory_gb": 0, "weights": "", "kv": "", "tp": "1", "efficiency": False,
-    "link_gbs": LINK, "block": "16", "output_len": 256, "price": 2.0, "drafted": 4, "acceptance": 0.7, "cached_prefix": 0,
+    "link_gbs": LINK, "network_gbs": NETWORK, "block": "16", "output_len": 256, "price": 2.0,
+    "drafted": 4, "acceptance": 0.7, "cached_prefix": 0,
 }  # fmt: skip
 
 

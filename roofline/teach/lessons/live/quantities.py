@@ -17,8 +17,10 @@ from roofline.teach.lessons.live.run import (
     Run,
     Service,
     cost_per_million,
+    joules_per_token,
     kv_bytes_per_sequence,
     needed_link,
+    prefill_per_decode,
     recompute_seconds,
     rounds,
     service,
@@ -26,6 +28,7 @@ from roofline.teach.lessons.live.run import (
     streamed,
     swap_seconds,
     swap_traffic,
+    transfer_seconds,
 )
 
 
@@ -182,6 +185,9 @@ KNOWN: dict[str, Quantity] = {
     "requests_per_s": Quantity("requests/s", lambda run: _at_batch(run).requests, "", "of all clients"),
     "output_rate": Quantity("tokens/s", lambda run: _at_batch(run).tokens, "", "of output, all clients"),
     "cost_per_million": Quantity("a million tokens", cost_per_million, "USD", "of output, by the price of a device"),
+    "joules": Quantity("energy of a token", joules_per_token, "J", "of output, prompts included, at most"),
+    "kv_transfer": Quantity("KV transfer", transfer_seconds, "s", "of a prompt, over the network"),
+    "prefill_per_decode": Quantity("prefill devices", prefill_per_decode, "", "for each one that decodes"),
     "slots": Quantity("slots", slots, "sequences", "that memory holds, at the last token"),
     "tokens_per_round": Quantity("tokens per round", lambda run: _rounds(run).tokens, "", "of a sequence, expected"),
     "verifying": Quantity("verification", lambda run: _rounds(run).verifying, "s", "of the drafted tokens and one more"),

@@ -263,10 +263,11 @@ def service(run: Run, clients: float) -> Service:
     Source: the module's docstring.
     """
     prompt, outputs = run.request.workload.input_len, _output_tokens(run)
+    cached = run.request.workload.cached_prefix
     decodes = Segment(clients, 1, prompt + outputs // 2, decode=True)
-    alone = seconds_of(run, (Segment(1, prompt, 0),))
+    alone = seconds_of(run, (Segment(1, prompt - cached, cached),))
     step = seconds_of(run, (decodes,))
-    added = seconds_of(run, (decodes, Segment(1, prompt, 0))) - step
+    added = seconds_of(run, (decodes, Segment(1, prompt - cached, cached))) - step
     wait = (clients - 1) / outputs * added
     tpot = step + wait
     rate = clients / (alone + (outputs - 1) * tpot)
@@ -288,6 +289,28 @@ def cost_per_million(run: Run) -> float | None:
     served = service(run, run.request.workload.batch)
     hour = float(run.values.get("price", 2.0)) * run.request.deployment.tensor_parallel_size
     return hour / 3600 / served.tokens * 1e6
+
+
+def prefill_per_decode(run: Run) -> float:
+    """Return how many devices that compute prompts one at a time keep a device that decodes the batch at work."""
+    prompt, outputs = run.request.workload.input_len, _output_tokens(run)
+    clients = run.request.workload.batch
+    step = seconds_of(run, (Segment(clients, 1, prompt + outputs // 2, decode=True),))
+    return seconds_of(run, (Segment(1, prompt, 0),)) * clients / (outputs * step)
+
+
+def transfer_seconds(run: Run) -> float:
+    """Return the seconds in which each device sends its part of a prompt's KV cache to another node."""
+    layers = caches(run.request.model, run.request.deployment, run.request.memory.stage)
+    size: float = cache_bytes(layers, run.request.precision.kv.bytes, run.request.workload.input_len)
+    return size / (float(run.values.get("network_gbs", NETWORK)) * 1e9)
+
+
+def joules_per_token(run: Run) -> float | None:
+    """Return the energy of an output token in J, prompts included, if every board draws its full power; None if unknown."""
+    power = run.request.hardware.accelerator.power
+    devices = run.request.deployment.tensor_parallel_size
+    return None if power is None else power.value * devices / service(run, run.request.workload.batch).tokens
 
 
 def seconds_of(run: Run, step: Step) -> float:
@@ -379,6 +402,9 @@ CALL = 5e-6
 """Seconds per copy call: the typical value of `hardware/_host_copies.yaml`."""
 LINK = 25.6
 """GB/s of large copies over PCIe 4.0 x16, whose peak is 32 GB/s, from the same file."""
+
+NETWORK = 50.0
+"""GB/s of an accelerator of a DGX H100 to other nodes: a port of 400 Gbit/s."""
 
 
 @dataclass(frozen=True, slots=True)
