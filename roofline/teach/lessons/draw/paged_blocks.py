@@ -11,7 +11,7 @@ from roofline.numeric import ceil_div
 from roofline.predict.explain import explain
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
 
-_SIDE, _PITCH, _TALL = 21.0, 38.0, 27.0
+_SIDE, _PITCH, _TALL = 21.0, 32.0, 27.0
 _HUES: tuple[Hue, ...] = ("pink", "purple")
 _FREE = (5, 1, 3, 6, 0, 7, 2, 4)
 """Physical blocks in the order in which they are taken: any is as good as another."""

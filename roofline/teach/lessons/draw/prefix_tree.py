@@ -56,12 +56,12 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
         cache.settle(cache.num_queued - (10_000 - held) - _BLOCKS_NEEDED)
         left = [cache.match(content, tokens // _BLOCK)[0] for content, tokens in cached]
     gone = [tokens // _BLOCK - blocks for (_, tokens), blocks in zip(cached, left, strict=True)]
-    canvas = Canvas(height=394)
+    canvas = Canvas(height=346)
     columns, wide, high = (8.0, 226.0, 444.0), 174.0, 50.0
     for words, x in (("system prompt", columns[0]), ("document", columns[1]), ("question and response", columns[2])):
         canvas.label(words, x + wide / 2, 14, anchor="middle", size=12, hue="grey")
-    rows = (34.0, 104.0, 174.0, 264.0) if view == "reuse" else (34.0, 114.0, 0.0, 224.0)
-    heights = {"system": 140.0, "one": (rows[0] + (rows[2] if view == "reuse" else rows[1])) / 2, "two": rows[3]}
+    rows = (34.0, 94.0, 154.0, 224.0) if view == "reuse" else (34.0, 104.0, 0.0, 204.0)
+    heights = {"system": 124.0, "one": (rows[0] + (rows[2] if view == "reuse" else rows[1])) / 2, "two": rows[3]}
     path: Hue = "gold" if view == "reuse" else "pink"
 
     def node(x: float, y: float, words: str, tokens: int, hue: Hue, *, dashed: bool = False) -> None:
@@ -103,11 +103,11 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
             f"Request D finds {reused} of {length // _BLOCK} blocks cached, {reused * _BLOCK:,} of {length:,} tokens "
             f"({formatting.percent(reused * _BLOCK / length, digits=2)})",
             16,
-            342,
+            302,
             strong=True,
         )
         canvas.label(
-            f"Its prefill takes {formatting.about(rest)} instead of {formatting.about(whole)}: {model} on {hardware}", 16, 368
+            f"Its prefill takes {formatting.about(rest)} instead of {formatting.about(whole)}: {model} on {hardware}", 16, 328
         )
         title, words = (
             "What a request finds in the prefix cache",
@@ -121,10 +121,10 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
         canvas.label(
             f"{_BLOCKS_NEEDED} blocks are needed: they are taken from leaves, least recently used first, each from its end",
             16,
-            332,
+            302,
             strong=True,
         )
-        canvas.label("What others share is an inner node, and stays as long as one of its leaves does", 16, 360)
+        canvas.label("What others share is an inner node, and stays as long as one of its leaves does", 16, 328)
         title, words = (
             f"Which blocks go when {_BLOCKS_NEEDED} are needed",
             (

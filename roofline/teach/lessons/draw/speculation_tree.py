@@ -50,12 +50,12 @@ def draw(kind: Literal["chain", "tree"] = "chain", acceptance: float = 0.7, seco
 def _chain(acceptance: float) -> Drawing:
     drafted, accepted = len(_DRAFT), 2
     expected = tokens_per_round(acceptance, drafted)
-    canvas = Canvas(height=362)
+    canvas = Canvas(height=346)
     left, pitch, wide = 262.0, 100.0, 84.0
     canvas.label(f"draft: {drafted} small steps", 8, 31, hue="blue", strong=True)
     canvas.label("verify: 1 model step", 8, 99, hue="green", strong=True)
     canvas.label("output of the round", 8, 167, strong=True)
-    canvas.label("chance to be accepted", 8, 262)
+    canvas.label("chance to be accepted", 8, 250)
     canvas.box(162, 14, wide, 34, "is the", hue="grey", size=12)
     for number, token in enumerate(_DRAFT):
         x = left + number * pitch
@@ -74,8 +74,8 @@ def _chain(acceptance: float) -> Drawing:
             canvas.label("discarded", x + wide / 2, 196, anchor="middle", size=11, hue="grey")
         canvas.arrow((x + wide / 2, 120), (x + wide / 2, 146), hue="green")
         chance = acceptance ** (number + 1)
-        canvas.box(x + 8, 296 - 58 * chance, wide - 16, 58 * chance, hue="green", filled=True, round_=0)
-        canvas.label(f"{chance:.2f}", x + wide / 2, 306, anchor="middle", size=12)
+        canvas.box(x + 8, 282 - 58 * chance, wide - 16, 58 * chance, hue="green", filled=True, round_=0)
+        canvas.label(f"{chance:.2f}", x + wide / 2, 292, anchor="middle", size=12)
     canvas.box(
         162,
         80,
@@ -96,7 +96,7 @@ def _chain(acceptance: float) -> Drawing:
             ),
         ]
     )
-    canvas.label(f"Expected tokens per round: {terms} = {expected:.3g}", 8, 340, strong=True)
+    canvas.label(f"Expected tokens per round: {terms} = {expected:.3g}", 8, 326, strong=True)
     return canvas.drawing(
         "speculation-tree-chain",
         f"A round of speculative decoding: {drafted} drafted tokens, {accepted} accepted",
@@ -112,8 +112,8 @@ def _chain(acceptance: float) -> Drawing:
 def _tree(acceptance: float, second: float) -> Drawing:
     expected = tree_tokens((acceptance, second), _DEPTH)
     chain = tokens_per_round(acceptance, _DEPTH)
-    canvas = Canvas(height=414)
-    top, row = 44.0, 37.0
+    canvas = Canvas(height=346)
+    top, row = 38.0, 31.0
     columns = (96.0, 270.0, 466.0)
     for words, x in (("first token", columns[0]), ("second", columns[1]), ("third", columns[2])):
         canvas.label(words, x + 46, 16, anchor="middle", size=12, strong=True)
@@ -145,7 +145,7 @@ def _tree(acceptance: float, second: float) -> Drawing:
     canvas.label(
         f"{nodes} drafted tokens are verified in one pass; the path in green is accepted, with the second candidate at its end",
         8,
-        358,
+        306,
         size=12,
     )
     sums = acceptance + second
@@ -153,7 +153,7 @@ def _tree(acceptance: float, second: float) -> Drawing:
         f"Expected tokens per round: 1 + {sums:g} + {sums:g}² + {sums:g}³ = {expected:.3g}; of a chain of "
         f"{_DEPTH}: {chain:.3g}",
         8,
-        386,
+        332,
         strong=True,
     )
     return canvas.drawing(
