@@ -446,7 +446,7 @@ _FONT = re.compile(r'(?<=font-size=")[\d.]+(?=")')
 
 
 def enlarged(picture: str, smallest: float) -> str:
-    """Return a drawing with no letter smaller than so many of its pixels."""
+    """Return a drawing with no letter smaller than `smallest`, in its own pixels."""
     return _FONT.sub(lambda match: f"{max(float(match[0]), smallest):.4g}", picture)
 
 

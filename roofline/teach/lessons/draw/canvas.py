@@ -302,7 +302,7 @@ class Canvas:
 
 
 def _overlap(one: Box, other: Box, slack: float) -> bool:
-    """Whether two rectangles have more than so many pixels in common, across and down."""
+    """Whether two rectangles have more than N pixels in common, across and down."""
     across = min(one.right, other.right) - max(one.left, other.left)
     down = min(one.bottom, other.bottom) - max(one.top, other.top)
     return across > slack and down > slack
