@@ -29,7 +29,7 @@ HEAD, TITLE_LINE, KICKER, FOOT = 68.0, 47.0, 30.0, 62.0
 """Pixels above and below a title, of each of its lines, of the line above it, and at the foot."""
 PICTURE_WIDE, SIDE_WIDTH = 1216.0, 920.0
 """Width of a picture below its title, and beside it."""
-_SMALLEST, _SCALE = 18.0, 1.75
+SMALLEST, _SCALE = 18.0, 1.75
 """Pixels of the smallest letter of a picture; how many times its size a figure is shown."""
 _GAP, _LINE = 20.0, 1.36
 _TEXT = 0.88
@@ -445,9 +445,9 @@ def size_of(picture: str) -> tuple[float, float]:
 _FONT = re.compile(r'(?<=font-size=")[\d.]+(?=")')
 
 
-def enlarged(picture: str, scale: float) -> str:
-    """Return a drawing that is shown at a scale with no letter smaller than the smallest of a slide."""
-    return _FONT.sub(lambda match: f"{max(float(match[0]), _SMALLEST / scale):.4g}", picture)
+def enlarged(picture: str, smallest: float) -> str:
+    """Return a drawing with no letter smaller than `smallest`, in its own pixels."""
+    return _FONT.sub(lambda match: f"{max(float(match[0]), smallest):.4g}", picture)
 
 
 # Markdown in pieces

@@ -35,6 +35,7 @@ from roofline.teach.lessons.slide_blocks import (
     ROOMY,
     SIDE_WIDTH,
     SIZES,
+    SMALLEST,
     TALL,
     TITLE_LINE,
     WIDE,
@@ -308,7 +309,7 @@ class _Builder:
 
     def _filled(self, kind: str, title: str, note: str, kicker: str) -> None:
         """Begin a slide of a picture, with its note."""
-        blocks: list[Block] = [Note(note)] if note and num_lines(note, 24) <= 2 else []
+        blocks = _short(note)
         self.add(kind, title, blocks, kicker)
         if note and not blocks:
             self.note(html_of(note))
@@ -320,20 +321,17 @@ class _Builder:
             self.drawing(drawing, above)
 
     def drawing(self, drawing: Drawing, kicker: str) -> None:
-        """One drawing: below its title, or beside it if it is high."""
-        wide, high = size_of(drawing.svg)
-        lines = _title_lines(drawing.title)
-        below = min(PICTURE_WIDE / wide, (TALL - HEAD - lines * TITLE_LINE - FOOT - (KICKER if kicker else 0)) / high)
-        beside = min(SIDE_WIDTH / wide, (TALL - 96) / high)
-        if beside > below:
-            self.add("beside", escape(drawing.title), [Picture(enlarged(drawing.svg, beside), TALL / 2)], kicker)
+        """One drawing, with its note if that is below the title too."""
+        beside, scale = arranged(drawing, kicker)
+        svg = enlarged(drawing.svg, SMALLEST / scale)
+        if beside:
+            self.add("beside", escape(drawing.title), [Picture(svg, TALL / 2)], kicker)
             if drawing.note:
                 self.note(html_of(drawing.note))
         else:
             self._filled("figure", escape(drawing.title), drawing.note, kicker)
             draft = self.drafts[-1]
-            tall = draft.space - draft.tall(SIZES[-1])
-            draft.blocks.insert(0, Picture(enlarged(drawing.svg, min(PICTURE_WIDE / wide, tall / high)), tall))
+            draft.blocks.insert(0, Picture(svg, draft.space - draft.tall(SIZES[-1])))
         self.note(f"<p>{escape(drawing.words)}</p>\n")
 
     def formulas(self, formulas: Sequence[Formula]) -> None:
@@ -442,6 +440,27 @@ class _Builder:
             self.figure(
                 replace(figure, key=f"play-{name}"), f'<a href="../{self.lesson.name}.html#play">Move it on the page</a>'
             )
+
+
+def _short(note: str) -> list[Block]:
+    """A note that is short enough to stand below its picture."""
+    return [Note(note)] if note and num_lines(note, 24) <= 2 else []
+
+
+def arranged(drawing: Drawing, kicker: str = "") -> tuple[bool, float]:
+    """Return how a slide shows a drawing: whether beside its title, where there is no space for its note, and how large.
+
+    Args:
+        drawing: which is shown.
+        kicker: the line above its title; "" for none.
+    """
+    wide, high = size_of(drawing.svg)
+    space = TALL - HEAD - _title_lines(drawing.title) * TITLE_LINE - (KICKER if kicker else 0.0) - FOOT
+    beside = min(SIDE_WIDTH / wide, (TALL - 96) / high)
+    if beside > min(PICTURE_WIDE / wide, space / high):
+        return True, beside
+    note = sum(block.height(SIZES[-1]) for block in _short(drawing.note))
+    return False, min(PICTURE_WIDE / wide, (space - note) / high)
 
 
 def _capital(title: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import atan2, cos, sin
 from typing import Literal
 
 from roofline.report.axes import text_width
 from roofline.report.layout import Box
 from roofline.report.svg import WIDTH
-from roofline.report.svg_shapes import Anchor, element, escaped, hatched, id_part, px, text
+from roofline.report.svg_shapes import Anchor, element, escaped, hatched, id_part, px
 
 Hue = Literal["ink", "grey", "blue", "orange", "green", "purple", "pink", "red", "gold"]
 """Colours by meaning: blue is prefill, orange decode, green compute, pink memory and what it holds, purple links and what goes
@@ -24,6 +25,10 @@ DEVICE_HUES: tuple[Hue, ...] = ("blue", "orange", "green", "pink")
 _HEAD = 7.0
 """Pixels of an arrow's head."""
 _PADDING = 3.0
+_LEAST = 11.0
+"""Pixels of the smallest letters."""
+_NARROW, _GLYPHS = 0.88, 0.95
+"""Width of a line in Arimo as a share of `text_width`; height of a line from the tallest letter to the lowest, in letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +41,44 @@ class Drawing:
         words: what can be seen, in sentences, for readers who do not see it.
         svg: the picture.
         note: a remark below the caption, Markdown; "" for none.
-        faults: what is wrong with its texts, for tests.
+        canvas: what it was drawn on, which knows its texts.
     """
 
     key: str
     title: str
     words: str
     svg: str
-    note: str = ""
-    faults: tuple[str, ...] = ()
+    note: str
+    canvas: Canvas = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A text and the rectangle that it takes, in pixels; `within` is the width of the box that it stands in, if any."""
+    """A line of text: where it is anchored and the size of its letters, in pixels.
+
+    Attributes:
+        words: the line.
+        x: its beginning, middle or end.
+        y: the middle of the text, or of its first or last line.
+        down: letters from `y` down to the middle of the line, so that lines stay apart when letters are enlarged.
+        anchor: what `x` is.
+        size: of the letters.
+        within: the width of the box that it stands in, if any.
+    """
 
     words: str
-    left: float
-    top: float
-    right: float
-    bottom: float
+    x: float
+    y: float
+    down: float
+    anchor: Anchor
+    size: float
     within: float | None = None
+
+    def rectangle(self, size: float, wide: float, high: float) -> Box:
+        """The rectangle that the line takes in letters of this size; `wide` as a share of its width, `high` in letters."""
+        width, middle = wide * text_width(self.words, size), self.y + self.down * size
+        left = {"start": self.x, "middle": self.x - width / 2, "end": self.x - width}[self.anchor]
+        return Box(left=left, top=middle - high / 2 * size, right=left + width, bottom=middle + high / 2 * size)
 
 
 @dataclass(slots=True)
@@ -70,7 +92,7 @@ class Canvas:
     width: float = WIDTH
     shapes: list[str] = field(default_factory=list)
     texts: list[Placed] = field(default_factory=list)
-    boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
 
     def box(
         self,
@@ -108,38 +130,47 @@ class Canvas:
         """
         kind = "f-bar" if filled else "f-block-strong" if strong else "f-empty" if empty else "f-block"
         attributes: dict[str, str | float] = {"stroke_dasharray": "4 3"} if dashed else {}
-        self.boxes.append((x, y, x + width, y + height))
+        self.boxes.append(Box(left=x, top=y, right=x + width, bottom=y + height))
         rect = element("rect", x=x, y=y, width=width, height=height, rx=round_, class_=kind, **attributes)
         self.shapes.append(element("g", rect, class_=f"f-{hue}"))
         if idle:
             self.shapes.append(hatched(Box(left=x, top=y, right=x + width, bottom=y + height), "/", hue))
         if words:
             lines = words.split("\n")
-            first = y + height / 2 - (len(lines) - 1) * size * 0.6
             for number, line in enumerate(lines):
-                self._text(line, x + width / 2, first + number * size * 1.2, "middle", size, hue if filled else None,
-                           on=filled, within=width, halo=idle)  # fmt: skip
+                self._text(line, x + width / 2, y + height / 2, "middle", size, hue if filled else None, on=filled,
+                           within=width, halo=idle, down=1.2 * (number - (len(lines) - 1) / 2))  # fmt: skip
 
     def label(
         self, words: str, x: float, y: float, *, anchor: Anchor = "start", size: float = 13, hue: Hue | None = None,
-        halo: bool = False, strong: bool = False,
+        halo: bool = False, strong: bool = False, at: Literal["first", "middle", "last"] = "first",
     ) -> None:  # fmt: skip
-        """Text whose first line has its middle at `y`; a line for each line feed. Without a hue it has the colour of text.
+        """Text in lines, one for each line feed. Without a hue it has the colour of text.
 
-        With a `halo`, what was drawn before stops short of the letters.
+        Args:
+            words: the text.
+            x: its beginning, middle or end, as `anchor` says.
+            y: the middle of what `at` says.
+            anchor: "start", "middle" or "end".
+            size: of the letters.
+            hue: of the letters.
+            halo: what was drawn before stops short of the letters.
+            strong: bold.
+            at: what is at `y`: the first line, the last one, or the middle of all.
         """
-        for number, line in enumerate(words.split("\n")):
-            self._text(line, x, y + number * size * 1.25, anchor, size, hue, halo=halo, strong=strong)
+        lines = words.split("\n")
+        above = {"first": 0.0, "middle": (len(lines) - 1) / 2, "last": len(lines) - 1.0}[at]
+        for number, line in enumerate(lines):
+            self._text(line, x, y, anchor, size, hue, halo=halo, strong=strong, down=1.25 * (number - above))
 
     def _text(
         self, words: str, x: float, y: float, anchor: Anchor, size: float, hue: Hue | None, *, on: bool = False,
-        within: float | None = None, halo: bool = False, strong: bool = False,
+        within: float | None = None, halo: bool = False, strong: bool = False, down: float = 0.0,
     ) -> None:  # fmt: skip
-        wide = text_width(words, size)
-        left = {"start": x, "middle": x - wide / 2, "end": x - wide}[anchor]
-        self.texts.append(Placed(words, left, y - 0.55 * size, left + wide, y + 0.55 * size, within))
+        self.texts.append(Placed(words, x, y, down, anchor, size, within))
         kind = ("f-on" if on else "f-named" if hue else "f-text") + (" f-halo" if halo else "")
-        drawn = text(words, x, y, anchor=anchor, size=size, class_=kind)
+        drawn = element("text", escaped(words), x=x, y=y, dy=f"{0.35 + down:.3g}em", text_anchor=anchor, font_size=size,
+                        class_=kind)  # fmt: skip
         if strong:
             drawn = element("g", drawn, font_weight="600")
         self.shapes.append(element("g", drawn, class_=f"f-{hue}") if hue else drawn)
@@ -214,14 +245,12 @@ class Canvas:
         if y0 == y1:
             y = y0 + away
             self.line((x0, y - sign * 4), (x0, y), (x1, y), (x1, y - sign * 4), hue=hue)
-            lines = words.count("\n")
-            first = y + sign * (size * 0.85) - (lines * size * 1.25 if sign < 0 else 0.0)
-            self.label(words, (x0 + x1) / 2, first, anchor="middle", size=size)
+            self.label(words, (x0 + x1) / 2, y + sign * size * 0.85, anchor="middle", size=size,
+                       at="first" if sign > 0 else "last")  # fmt: skip
         else:
             x = x0 + away
             self.line((x - sign * 4, y0), (x, y0), (x, y1), (x - sign * 4, y1), hue=hue)
-            first = (y0 + y1) / 2 - words.count("\n") * size * 0.625
-            self.label(words, x + sign * 6, first, anchor="start" if sign > 0 else "end", size=size)
+            self.label(words, x + sign * 6, (y0 + y1) / 2, anchor="start" if sign > 0 else "end", size=size, at="middle")
 
     def drawing(self, key: str, title: str, words: str, note: str = "") -> Drawing:
         """The finished picture."""
@@ -238,29 +267,45 @@ class Canvas:
             role="img",
             aria_labelledby=f"{name}-title {name}-desc",
         )
-        return Drawing(key, title, words, svg, note, tuple(self._faults()))
+        return Drawing(key, title, words, svg, note, self)
 
-    def _faults(self) -> Iterable[str]:
-        """What is wrong with the texts: outside the picture, wider than their box, too small, on one another, or on an edge."""
-        for placed in self.texts:
-            if placed.left < 0 or placed.top < 0 or placed.right > self.width or placed.bottom > self.height:
-                yield f"{placed.words!r} leaves the picture"
-            if placed.within is not None and placed.right - placed.left > placed.within - 2 * _PADDING:
-                yield f"{placed.words!r} is wider than its box"
-            if placed.bottom - placed.top < 11 * 1.1 - 0.01:
-                yield f"{placed.words!r} is smaller than 11 pixels"
-            for left, top, right, bottom in self.boxes if placed.within is None else ():
-                across = min(placed.right, right) - max(placed.left, left)
-                down = min(placed.bottom, bottom) - max(placed.top, top)
-                inside = placed.left >= left and placed.right <= right and placed.top >= top and placed.bottom <= bottom
-                if across > 1 and down > 1 and not inside:
-                    yield f"{placed.words!r} lies on the edge of a box"
-        for number, one in enumerate(self.texts):
-            for other in self.texts[number + 1 :]:
-                across = min(one.right, other.right) - max(one.left, other.left)
-                down = min(one.bottom, other.bottom) - max(one.top, other.top)
-                if across > 1 and down > 1:
-                    yield f"{one.words!r} lies on {other.words!r}"
+    def faults(self, smallest: float = 0.0) -> tuple[str, ...]:
+        """What is wrong with the texts: outside the picture, wider than their box, too small, on one another, or on an edge.
+
+        Args:
+            smallest: pixels to which smaller letters are enlarged, as on slides; 0 for none. Widths and heights of enlarged
+                letters are those of Arimo, without the margins that texts otherwise have, and two pixels are forgiven.
+        """
+        return tuple(self._faults(smallest))
+
+    def _faults(self, smallest: float) -> Iterable[str]:
+        wide, high, slack, padding = (_NARROW, _GLYPHS, 2.0, 0.0) if smallest else (1.0, 1.1, 1.0, _PADDING)
+        outside = slack if smallest else 0.0
+        texts = [(text, text.rectangle(max(text.size, smallest), wide, high)) for text in self.texts]
+        for text, taken in texts:
+            right, bottom = self.width + outside, self.height + outside
+            if taken.left < -outside or taken.top < -outside or taken.right > right or taken.bottom > bottom:
+                yield f"{text.words!r} leaves the picture"
+            if text.within is not None and taken.right - taken.left > text.within - 2 * padding:
+                yield f"{text.words!r} is wider than its box"
+            if text.size < _LEAST:
+                yield f"{text.words!r} is smaller than {_LEAST:g} pixels"
+            for box in self.boxes if text.within is None else ():
+                inside = (
+                    taken.left >= box.left and taken.right <= box.right and taken.top >= box.top and taken.bottom <= box.bottom
+                )
+                if _overlap(taken, box, slack) and not inside:
+                    yield f"{text.words!r} lies on the edge of a box"
+        for (one, taken), (other, beside) in combinations(texts, 2):
+            if _overlap(taken, beside, slack):
+                yield f"{one.words!r} lies on {other.words!r}"
+
+
+def _overlap(one: Box, other: Box, slack: float) -> bool:
+    """Whether two rectangles have more than N pixels in common, across and down."""
+    across = min(one.right, other.right) - max(one.left, other.left)
+    down = min(one.bottom, other.bottom) - max(one.top, other.top)
+    return across > slack and down > slack
 
 
 def _around(middle: tuple[float, float], turn: float, radius: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.workload import Segment, Step
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
 
-_LEFT, _RIGHT, _TALL = 70.0, 748.0, 120.0
+_LEFT, _RIGHT, _TALL = 70.0, 748.0, 108.0
 _BEFORE, _AFTER = 2, 3
 """Steps of decode alone before and after the prompt."""
 
@@ -66,9 +66,9 @@ def draw(
     across = (_RIGHT - _LEFT) / longest
     up = _TALL / max(prompt, budget)
 
-    canvas = Canvas(height=440)
+    canvas = Canvas(height=410)
     pauses, firsts = [], []
-    for top, title, steps in ((16.0, "without chunks", without), (224.0, f"with chunks, a budget of {budget:,} tokens", mixed)):
+    for top, title, steps in ((16.0, "without chunks", without), (210.0, f"with chunks, a budget of {budget:,} tokens", mixed)):
         canvas.label(title, 8, top, size=14)
         base = top + 24 + _TALL
         canvas.line((_LEFT, base - _TALL), (_LEFT, base), (_RIGHT, base))
@@ -108,11 +108,11 @@ def draw(
                      f"TTFT {formatting.quantity(firsts[-1], 's', 2)}", away=-6, hue="blue")  # fmt: skip
         canvas.label("tokens", 8, base - _TALL + 20, size=12, hue="grey")
     legend: tuple[tuple[float, Hue, str], ...] = (
-        (_LEFT, "orange", f"{running} sequences decode"), (_LEFT + 190, "blue", "tokens of the prompt"),
+        (_LEFT, "orange", f"{running} sequences decode"), (_LEFT + 220, "blue", "tokens of the prompt"),
     )  # fmt: skip
     for x, hue, words in legend:
-        canvas.box(x, 416, 16, 16, hue=hue, filled=True, round_=2)
-        canvas.label(words, x + 22, 424, size=12)
+        canvas.box(x, 388, 16, 16, hue=hue, filled=True, round_=2)
+        canvas.label(words, x + 22, 396, size=12)
     times = [formatting.quantity(seconds, "s", 2) for seconds in (*pauses, *firsts)]
     return canvas.drawing(
         "chunked-prefill",

@@ -11,7 +11,7 @@ from roofline.teach.lessons.draw.canvas import DEVICE_HUES, Canvas, Drawing, Hue
 
 _DEVICES = 4
 _LETTERS = "abcd"
-_SIDE, _GAP = 27.0, 3.0
+_SIDE, _GAP = 25.0, 2.0
 _Cell = tuple[Hue | None, str]
 _EMPTY: _Cell = (None, "")
 
@@ -71,13 +71,13 @@ def draw(model: str = "llama-3.1-70b", tokens: int = 64) -> Drawing:
         tokens: in the step.
     """
     elements = tokens * load_model(model)[0].hidden_size
-    canvas = Canvas(height=446)
+    canvas = Canvas(height=402)
     sent = []
     for number, (name, operator, does, share, before, after) in enumerate(_OPERATIONS):
-        left, top = 16.0 + 390 * (number % 2), 14.0 + 218 * (number // 2)
+        left, top = 16.0 + 390 * (number % 2), 14.0 + 196 * (number // 2)
         cost = operator(elements=elements, world=_DEVICES).cost()
         canvas.label(name, left, top, size=14, strong=True)
-        canvas.label(does, left + 122, top, size=12, hue="grey")
+        canvas.label(does, left + 130, top, size=12, hue="grey")
         wide = _DEVICES * (_SIDE + _GAP) - _GAP
         for x, table in ((left, before), (left + 210, after)):
             for device in range(_DEVICES):
@@ -104,9 +104,9 @@ def draw(model: str = "llama-3.1-70b", tokens: int = 64) -> Drawing:
         sent.append(f"{name}: {does}; each device sends {formatting.quantity(cost.link_bytes, 'B', 3)}")
     size = formatting.quantity(elements * 2, "B", 3)
     canvas.label(
-        f"A column is a device, n = {_DEVICES}. S = {size}: vectors of {tokens} tokens of {model}. Σ is a sum over devices.",
+        f"Columns are n = {_DEVICES} devices, Σ is their sum. S = {size}: vectors of {tokens} tokens of {model}.",
         16,
-        432,
+        390,
         size=12,
         hue="grey",
     )

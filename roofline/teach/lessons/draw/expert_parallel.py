@@ -58,8 +58,8 @@ def draw(model: str = "mixtral-8x7b", tokens: int = 4, seed: int = 5) -> Drawing
         ]
         for d in range(_DEVICES)
     ]
-    canvas = Canvas(height=482)
-    top, pitch, high, side = 58.0, 90.0, 70.0, 17.0
+    canvas = Canvas(height=414)
+    top, pitch, high, side = 54.0, 75.0, 62.0, 17.0
     for words, under, x in (
         ("tokens", "attention, router", 82.0),
         ("experts", "all tokens of an expert at once", 380),
@@ -83,13 +83,13 @@ def draw(model: str = "mixtral-8x7b", tokens: int = 4, seed: int = 5) -> Drawing
         for x in (12.0, 610.0):
             canvas.box(x, y, 138, high, hue=DEVICE_HUES[device], round_=6)
             canvas.label(f"device {device}", x + 69, y + 15, anchor="middle", size=12)
-            canvas.cells(x + (138 - tokens * 20 + 3) / 2, y + 34, [[DEVICE_HUES[device]] * tokens], side, gap=3)
+            canvas.cells(x + (138 - tokens * 20 + 3) / 2, y + 32, [[DEVICE_HUES[device]] * tokens], side, gap=3)
         canvas.box(260, y, 240, high, hue="red" if device == fullest else "grey", strong=device == fullest, round_=6)
         for number in range(per_device):
             expert = per_device * device + number
-            row = y + 10 + number * (high - 20 + 8) / per_device
+            row = y + 8 + number * (high - 16 + 9) / per_device
             canvas.label(f"expert {expert}", 270, row + side / 2, size=12)
-            canvas.cells(330, row, [[DEVICE_HUES[token // tokens] for token in arrived[expert]]], side, gap=2)
+            canvas.cells(338, row, [[DEVICE_HUES[token // tokens] for token in arrived[expert]]], side, gap=2)
     below = top + _DEVICES * pitch + 4
     canvas.label(
         f"Device {fullest} computes {loads[fullest]} of {sum(loads)} copies, {loads[fullest] / mean:.3g} times the mean: "
@@ -101,7 +101,7 @@ def draw(model: str = "mixtral-8x7b", tokens: int = 4, seed: int = 5) -> Drawing
     canvas.label(
         f"A vector of {title} has {formatting.quantity(2 * width, 'B', 3)}; on average {_DEVICES - 1} of "
         f"{_DEVICES} copies leave "
-        "their device, and as many come back",
+        "their device and come back",
         12,
         below + 24,
         size=12,

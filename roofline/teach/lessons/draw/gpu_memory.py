@@ -11,7 +11,7 @@ from roofline.teach.lessons.draw.canvas import Canvas, Drawing
 
 _UNITS = 4
 """Compute units that are drawn, the last one after a gap."""
-_LEFT, _RIGHT, _TEXT, _RATE, _FLOP = 14.0, 306.0, 336.0, 592.0, 748.0
+_LEFT, _RIGHT, _TEXT, _RATE, _FLOP = 14.0, 306.0, 332.0, 604.0, 748.0
 """The memories, their names, and the right edges of the two columns of numbers."""
 _PITCH, _TALL = 54.0, 36.0
 
@@ -32,10 +32,10 @@ def draw(hardware: str = "h100-sxm") -> Drawing:
     top = 42.0
     canvas = Canvas(height=top + _PITCH * (inside + 1 + len(outside)) + 22)
     canvas.label("bandwidth", _RATE, 16, anchor="end", size=12, hue="grey")
-    canvas.label("FLOP per byte at peak", _FLOP, 16, anchor="end", size=12, hue="grey")
+    canvas.label("FLOP/byte at peak", _FLOP, 16, anchor="end", size=12, hue="grey")
     bottom = top + _PITCH * inside - 10
     canvas.box(4, 4, 312, bottom - 4, hue="grey", round_=6)
-    canvas.label(f"{chip.title}: {units} compute units" if units > 1 else chip.title, _LEFT, 20, size=12)
+    canvas.label(f"{chip.title}: {units} units" if units > 1 else chip.title, _LEFT, 20, size=12)
 
     wide, gap = 58.0, 8.0
     lefts = [_LEFT + number * (wide + gap) + (36 if number == _UNITS - 1 else 0) for number in range(_UNITS)]

@@ -57,7 +57,7 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
         left = [cache.match(content, tokens // _BLOCK)[0] for content, tokens in cached]
     gone = [tokens // _BLOCK - blocks for (_, tokens), blocks in zip(cached, left, strict=True)]
     canvas = Canvas(height=346)
-    columns, wide, high = (8.0, 226.0, 444.0), 174.0, 50.0
+    columns, wide, high = (4.0, 222.0, 440.0), 180.0, 50.0
     for words, x in (("system prompt", columns[0]), ("document", columns[1]), ("question and response", columns[2])):
         canvas.label(words, x + wide / 2, 14, anchor="middle", size=12, hue="grey")
     rows = (34.0, 94.0, 154.0, 224.0) if view == "reuse" else (34.0, 104.0, 0.0, 204.0)
@@ -98,7 +98,7 @@ def draw(view: Literal["reuse", "evict"] = "reuse", model: str = "llama-3.1-8b",
         edge((columns[1], heights["one"]), (columns[2], rows[2]), "gold")
         canvas.box(columns[2], rows[2], wide, high, f"D arrives\n{_ARRIVES} new tokens", hue="blue", strong=True, size=12)
         whole, rest = (_ttft(model, hardware, length, prefix) for prefix in (0, reused * _BLOCK))
-        canvas.label("computes only these", columns[2] + wide + 10, rows[2] + high / 2, size=12, hue="blue")
+        canvas.label("computes only\nthese", columns[2] + wide + 10, rows[2] + high / 2, size=12, hue="blue", at="middle")
         canvas.label(
             f"Request D finds {reused} of {length // _BLOCK} blocks cached, {reused * _BLOCK:,} of {length:,} tokens "
             f"({formatting.percent(reused * _BLOCK / length, digits=2)})",

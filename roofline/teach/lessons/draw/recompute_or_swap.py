@@ -26,7 +26,7 @@ def draw(tokens: int = 8192, model: str = "llama-3.1-8b", hardware: str = "h100-
         ("swap", f"{calls:,.0f} calls each way", blocks.out_s, blocks.in_s, "in"),
         ("swap, gathered", "one call each way", whole.out_s, whole.in_s, "in"),
     )
-    left, row, top, high = 150.0, 92.0, 58.0, 40.0
+    left, row, top, high = 164.0, 92.0, 58.0, 40.0
     runs, waits = 62.0, 84.0
     scale = (744 - left - 2 * runs - waits) / max(out + back for _, _, out, back, _ in rows)
     canvas = Canvas(height=top + 3 * row + 54)

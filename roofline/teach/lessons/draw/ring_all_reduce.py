@@ -8,7 +8,7 @@ from roofline.errors import InputError
 from roofline.operators.collectives import AllReduce
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing
 
-_MOST = 6
+_NARROW, _MOST = 3, 6
 _LETTERS = "ABCDEF"
 
 
@@ -88,8 +88,8 @@ def draw(devices: int = 4, step: int = 2, model: str = "llama-3.1-70b", tokens: 
         anchor="middle",
     )
     canvas.label(
-        f"After all steps: 2 ({devices} - 1)/{devices} x S = {formatting.quantity(cost.link_bytes, 'B', 3)}, where "
-        f"S = {formatting.quantity(elements * 2, 'B', 3)} are the vectors of {tokens:,} tokens of {model}",
+        f"After all steps: 2 ({devices} - 1)/{devices} x S = {formatting.quantity(cost.link_bytes, 'B', 3)}, "
+        f"S = {formatting.quantity(elements * 2, 'B', 3)}: vectors of {tokens:,} tokens of {model}",
         380,
         346,
         anchor="middle",
@@ -123,8 +123,12 @@ def _progress(canvas: Canvas, devices: int, step: int) -> None:
         canvas.box(x, 28, side, 20, str(number), hue="gold" if number == step else "grey", strong=number == step, size=11)
     half = (devices - 1) * (side + gap)
     first = left + side + gap + 12
+    if devices == _NARROW:  # the names are wider than the steps
+        canvas.label("reduce-scatter", first + half - gap, 12, anchor="end", size=12)
+        canvas.label("all-gather", first + half + 12, 12, size=12)
+        return
     canvas.label("reduce-scatter", first + half / 2 - gap / 2, 12, anchor="middle", size=12)
-    if devices > 2:
+    if devices > _NARROW:
         canvas.label("all-gather", first + half * 1.5 + 12 - gap / 2, 12, anchor="middle", size=12)
 
 

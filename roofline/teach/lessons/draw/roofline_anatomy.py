@@ -10,7 +10,7 @@ from roofline.predict.analyze import analyze
 from roofline.specs.library import load_hardware
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 98.0, 742.0, 30.0, 376.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 114.0, 742.0, 30.0, 346.0
 
 
 def draw(
@@ -52,7 +52,7 @@ def draw(
     def up(rate: float) -> float:
         return _BOTTOM - (log10(rate) - low_y) / (high_y - low_y) * (_BOTTOM - _TOP)
 
-    canvas = Canvas(height=430)
+    canvas = Canvas(height=400)
     corner = (across(ridge), up(peak))
     canvas.line((_LEFT, _TOP), (_LEFT, _BOTTOM), (_RIGHT, _BOTTOM))
     for power in range(int(high_x) + 1):

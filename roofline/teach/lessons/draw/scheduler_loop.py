@@ -28,11 +28,11 @@ def draw(model: str = "llama-3.1-8b", hardware: str = "h100-sxm", prompt: int = 
         raise InputError(f"{engine} has no limit of tokens per step")
     chunk = min(budget - _DECODING, prompt)
     blocks = -(-chunk // block)
-    canvas = Canvas(height=436)
+    canvas = Canvas(height=420)
     canvas.label("waiting", 70, 16, anchor="middle", strong=True)
     for number in range(3):
         canvas.box(14, 36 + number * 40, 112, 32, f"r{_DECODING + 2 + number}", hue="grey", size=12)
-    canvas.label("first come, first served", 70, 164, anchor="middle", size=11, hue="grey")
+    canvas.label("first come,\nfirst served", 70, 162, anchor="middle", size=11, hue="grey")
     canvas.box(188, 30, 404, 238, hue="grey", round_=8)
     canvas.label("running: one step", 390, 16, anchor="middle", strong=True)
     for number in range(_DECODING):
@@ -66,10 +66,10 @@ def draw(model: str = "llama-3.1-8b", hardware: str = "h100-sxm", prompt: int = 
     canvas.label("finish", 625, 76, anchor="middle", size=12)
     canvas.label("ended", 704, 16, anchor="middle", strong=True)
     canvas.box(658, 74, 92, 32, "r0", hue="grey", dashed=True, empty=True, size=12)
-    canvas.label("its blocks are free", 704, 122, anchor="middle", size=11, hue="grey")
+    canvas.label("its blocks\nare free", 704, 119, anchor="middle", size=11, hue="grey")
     canvas.line((390, 270), (390, 290), (70, 290), hue="red", wide=2, dashed=True)
-    canvas.arrow((70, 290), (70, 176), hue="red", wide=2)
-    canvas.label("preempt: no block is free, the last admitted goes back", 400, 290, size=12, hue="red")
+    canvas.arrow((70, 290), (70, 190), hue="red", wide=2)
+    canvas.label("preempt: no block is free,\nthe last admitted goes back", 400, 282, size=12, hue="red")
     rules: tuple[tuple[str, str, Hue], ...] = (
         ("1", f"Sequences that decode get one token each of the budget: {_DECODING} of {budget:,}", "orange"),
         ("2", f"Prompts that have begun get the rest, in chunks: {chunk:,} tokens of r{_DECODING + 1}", "blue"),
@@ -78,7 +78,7 @@ def draw(model: str = "llama-3.1-8b", hardware: str = "h100-sxm", prompt: int = 
         ("5", "The step is computed; ended requests free their blocks, and the loop begins again", "ink"),
     )
     for number, (digit, words, hue) in enumerate(rules):
-        y = 324 + number * 24
+        y = 321 + number * 22
         canvas.circle(20, y, 9, digit, hue=hue, filled=True, size=11)
         canvas.label(words, 38, y, size=12)
     return canvas.drawing(

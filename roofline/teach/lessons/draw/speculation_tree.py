@@ -143,7 +143,7 @@ def _tree(acceptance: float, second: float) -> Drawing:
 
     nodes = node("", 0, 0, 4, (66, middle), 1.0)
     canvas.label(
-        f"{nodes} drafted tokens are verified in one pass; the path in green is accepted, with the second candidate at its end",
+        f"{nodes} drafted tokens are verified in one pass; green is accepted, with a second candidate at its end",
         8,
         306,
         size=12,

@@ -43,7 +43,7 @@ def draw(
 
     scale = min(600 / (across * tile[1]), 200 / (down * tile[0]))
     wide, high = tile[1] * scale, tile[0] * scale
-    left, top = 112.0, 34.0
+    left, top = 132.0, 34.0
     side = 10.0
     rows = ceil_div(units, _COLUMNS)
     in_a_row = 3

@@ -12,46 +12,43 @@ from roofline.blocks.moe import MixtureOfExperts
 from roofline.errors import InputError
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing
 
-_STREAM, _LEFT, _WIDTH, _TENSOR, _GLYPH, _WORDS = 24.0, 60.0, 160.0, 236.0, 430.0, 566.0
-"""Columns: the residual stream, operators and how wide they are, tensors, matrices, and their shapes in words."""
-_SIDE = 32.0
-"""Pixels of a matrix for the width of the residual stream."""
+_STREAM, _BACK = 36.0, 318.0
+"""Heights of the residual stream, and of the way back to it below the operators."""
+_HALVES, _WIDE = (6.0, 386.0), 166.0
+"""Left sides of attention and of the MLP; width of an operator."""
+_FLOW, _MATRICES, _RETURN = 16.0, 200.0, 356.0
+"""In a half: what flows from operator to operator, the matrices, and the way back."""
+_TALL = 26.0
+"""Pixels of an operator."""
+_SIDE, _LONGEST = 26.0, 91.0
+"""Pixels of a matrix for the width of the residual stream, and of its longest side."""
 _LETTER = 16.0
 """Pixels of a matrix that has space for a letter."""
-_EXPERTS = 4
-"""Experts of which an outline is drawn, at the most."""
+_EXPERTS, _BEHIND = 4, 4.0
+"""Experts of which an outline is drawn, at the most; how far each is behind the one before."""
 
 
-class _Flow:
-    """A column of operators, each below the one before, with the tensor that it makes and what it multiplies with."""
+class _Half:
+    """A column of operators below the residual stream, which read it and add to it; beside them what they multiply with."""
 
-    def __init__(self, canvas: Canvas, top: float) -> None:
-        self.canvas, self.bottom, self.above = canvas, top, top
+    def __init__(self, canvas: Canvas, left: float) -> None:
+        self.canvas, self.left, self.matrices = canvas, left, left + _MATRICES
+        self.bottom = _STREAM
 
-    def operator(
-        self, name: str, tensor: str, top: float, height: float = 26, *, weights: bool = False, cache: bool = False
-    ) -> None:
-        """Draw an operator; those with weights are green, those that use the cache pink."""
-        canvas, middle = self.canvas, _LEFT + _WIDTH / 2
-        if self.bottom:
-            canvas.arrow((middle, self.bottom), (middle, top))
-        canvas.box(_LEFT, top, _WIDTH, height, name, hue="green" if weights else "pink" if cache else "grey", size=12)
-        canvas.label(tensor, _TENSOR, top + height / 2 - tensor.count("\n") * 7.5, size=12)
-        self.bottom = top + height
+    def operator(self, name: str, tensor: str, top: float, *, weights: bool = False, cache: bool = False) -> None:
+        """Draw an operator and what it makes; those with weights are green, those that use the cache pink."""
+        canvas, x = self.canvas, self.left + _FLOW
+        canvas.arrow((x, self.bottom), (x, top))
+        canvas.box(self.left, top, _WIDE, _TALL, name, hue="green" if weights else "pink" if cache else "grey", size=12)
+        self.bottom = top + _TALL
+        middle = self.bottom + (13 if "\n" not in tensor else 21)
+        canvas.label(tensor, x + 10, middle, size=12, at="middle")
 
-    def branch(self, top: float) -> None:
-        """Leave the stream for the operator at `top`."""
-        self.canvas.arrow((_STREAM, top + 13), (_LEFT, top + 13))
-        self.bottom = 0.0
-
-    def join(self, y: float, tensor: str) -> None:
+    def join(self) -> None:
         """Add the last operator's result to the stream."""
-        canvas, middle = self.canvas, _LEFT + _WIDTH / 2
-        canvas.arrow((middle, self.bottom), (middle, y), (_STREAM + 11, y))
-        canvas.line((_STREAM, self.above), (_STREAM, y - 11), hue="ink", wide=3)
-        canvas.circle(_STREAM, y, 11, "+", hue="ink", size=14)
-        canvas.label(tensor, _TENSOR, y, size=12)
-        self.above = y + 11
+        canvas, x, back = self.canvas, self.left + _FLOW, self.left + _RETURN
+        canvas.arrow((x, self.bottom), (x, _BACK), (back, _BACK), (back, _STREAM + 11))
+        canvas.circle(back, _STREAM, 11, "+", hue="ink", size=14)
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class _Layer:
     @property
     def scale(self) -> float:
         """Pixels of one row or column of a matrix."""
-        return _SIDE / self.wide
+        return min(_SIDE / self.wide, _LONGEST / self.inner)
 
 
 def draw(model: str = "llama-3.1-8b") -> Drawing:
@@ -122,21 +119,25 @@ def draw(model: str = "llama-3.1-8b") -> Drawing:
         InputError: a layer of another kind.
     """
     layer, spec = _Layer.of(model), load_model(model)[0]
-    canvas = Canvas(height=604 if layer.moe else 560)
-    for words, x in (("operators", _LEFT), ("the tensor after each", _TENSOR), ("weights, to scale", _GLYPH)):
-        canvas.label(words, x, 12, size=12, hue="grey")
-    canvas.label(f"x   {layer.stream}, the residual stream", _STREAM + 14, 36, size=12)
-    flow = _Flow(canvas, 34)
-    _attention(flow, layer)
-    _feed_forward(flow, layer)
-    canvas.arrow((_STREAM, flow.above), (_STREAM, flow.above + 20), hue="ink", wide=3)
+    canvas = Canvas(height=352)
+    canvas.label(f"x   {layer.stream}, the residual stream", _HALVES[0], 12, size=12)
+    canvas.label(f"{layer.stream}, to the next layer", canvas.width - 2, 12, anchor="end", size=12)
+    first, second = (_Half(canvas, left) for left in _HALVES)
+    for start, end in ((_HALVES[0], first.left + _RETURN - 11), (first.left + _RETURN + 11, second.left + _RETURN - 11)):
+        canvas.line((start, _STREAM), (end, _STREAM), hue="ink", wide=3)
+    canvas.arrow((second.left + _RETURN + 11, _STREAM), (canvas.width - 1, _STREAM), hue="ink", wide=3)
+    for half in (first, second):
+        canvas.label("operators, tensors", half.left + _FLOW + 10, 50, size=12, hue="grey")
+        canvas.label("weights, to scale", half.matrices, 50, size=12, hue="grey")
+    _attention(first, layer)
+    _feed_forward(second, layer)
     whole = layer.whole(layer.experts)
     parts = f"{_weights(whole)} in matrices: attention {formatting.percent(layer.attention / whole, 0)}"
     if layer.moe:
         parts += f"; a token uses {formatting.percent(layer.whole(layer.chosen) / whole, 0)}"
     else:
         parts += f", MLP {formatting.percent(layer.expert / whole, 0)}"
-    canvas.label(parts, _TENSOR, flow.bottom + 58, size=12)
+    canvas.label(parts, canvas.width / 2, 339, anchor="middle", size=12)
     kind = f"{layer.experts} experts of which a token takes {layer.chosen}" if layer.moe else "a gated MLP"
     return canvas.drawing(
         f"transformer-block-{model.replace('.', '-')}",
@@ -148,66 +149,66 @@ def draw(model: str = "llama-3.1-8b") -> Drawing:
     )
 
 
-def _attention(flow: _Flow, layer: _Layer) -> None:
+def _attention(half: _Half, layer: _Layer) -> None:
     """The first half of the layer."""
-    canvas, wide, queries, keys = flow.canvas, layer.wide, layer.heads * layer.head, layer.groups * layer.head
-    flow.branch(62)
-    flow.operator("norm", layer.stream, 62)
+    canvas, wide, queries, keys = half.canvas, layer.wide, layer.heads * layer.head, layer.groups * layer.head
+    x, side = half.matrices, wide * layer.scale
+    half.operator("norm", layer.stream, 62)
     tensors = f"Q [T, {layer.heads}, {layer.head}]\nK, V [T, {layer.groups}, {layer.head}] each"
-    flow.operator("Q, K, V projections", tensors, 104, 34, weights=True)
-    x = _GLYPH
+    half.operator("Q, K, V projections", tensors, 116, weights=True)
+    half.operator(f"attention, {layer.heads} heads", f"[T, {layer.heads}, {layer.head}]", 186, cache=True)
+    half.operator("output projection", layer.stream, 240, weights=True)
+    half.join()
     for name, outputs in (("Q", queries), ("K", keys), ("V", keys)):
         across = outputs * layer.scale
-        canvas.box(x, 105, across, _SIDE, name if across > _LETTER else "", hue="green", size=12, round_=1)
+        canvas.box(x, 80, across, side, name if across > _LETTER else "", hue="green", size=12, round_=1)
         x += across + 5
-    _words(canvas, 121, f"Q {wide:,} x {queries:,}", f"K, V {wide:,} x {keys:,} each", wide * (queries + 2 * keys))
-    flow.operator(f"attention, {layer.heads} heads", f"[T, {layer.heads}, {layer.head}]\n", 154, 34, cache=True)
-    canvas.box(_GLYPH, 158, 106, 26, "KV cache", hue="pink", filled=True, size=12)
-    canvas.arrow((_LEFT + _WIDTH, 179), (_GLYPH, 179), hue="pink", both=True)
-    canvas.label(f"2 x {layer.groups} x {layer.head} per new token", _WORDS, 171, size=12)
-    flow.operator("output projection", layer.stream, 204, 34, weights=True)
-    canvas.box(_GLYPH, 205, _SIDE, queries * layer.scale, "O", hue="green", size=12, round_=1)
-    _words(canvas, 221, f"O {queries:,} x {wide:,}", "", wide * queries)
-    flow.join(258, layer.stream)
+    words = f"Q {wide:,} x {queries:,}\nK, V {wide:,} x {keys:,} each\n{_weights(wide * (queries + 2 * keys))}"
+    canvas.label(words, half.matrices, 120, size=12)
+    canvas.box(half.matrices, 186, 106, _TALL, "KV cache", hue="pink", filled=True, size=12)
+    canvas.arrow((half.left + _WIDE, 199), (half.matrices, 199), hue="pink", both=True)
+    canvas.label(f"2 x {layer.groups} x {layer.head} per new token", half.matrices, 223, size=12)
+    tall = queries * layer.scale
+    canvas.box(half.matrices, 268 - tall / 2, side, tall, "O" if side > _LETTER else "", hue="green", size=12, round_=1)
+    words = f"O {queries:,} x {wide:,}\n{_weights(wide * queries)}".replace(" weights", "\nweights")
+    canvas.label(words, half.matrices + side + 8, 268, size=12, at="middle")
 
 
-def _feed_forward(flow: _Flow, layer: _Layer) -> None:
+def _feed_forward(half: _Half, layer: _Layer) -> None:
     """The second half: an MLP, or a router and experts."""
-    canvas, wide, inner = flow.canvas, layer.wide, layer.inner
-    flow.branch(284)
-    flow.operator("norm", layer.stream, 284)
-    y, tall, shift = 328.0, 2 * _SIDE + 6, 0.0
-    if layer.moe:
-        flow.operator("router", f"{layer.chosen} of {layer.experts} per token", 326, weights=True)
-        canvas.box(_GLYPH, 323, max(layer.experts * layer.scale, 1.5), _SIDE, hue="green", round_=0)
-        _words(canvas, 339, f"router {wide:,} x {layer.experts}", "", layer.router)
-        y, shift = y + 44, 4.0
-    each = f"each of {layer.experts} experts:" if layer.moe else ""
+    canvas, wide, inner, x = half.canvas, layer.wide, layer.inner, half.matrices
     tokens = f"{layer.chosen} x [T, {inner:,}]" if layer.moe else f"[T, {inner:,}]"
-    across = inner * layer.scale
-    flow.operator("gate and up projections", f"gate, up {tokens}", y, tall, weights=True)
+    half.operator("norm", layer.stream, 62)
+    tops = iter((114.0, 166.0, 218.0, 270.0) if layer.moe else (116.0, 178.0, 240.0))
+    if layer.moe:
+        half.operator("router", f"{layer.chosen} of {layer.experts} per token", next(tops), weights=True)
+    half.operator("gate and up projections", f"gate, up {tokens}", next(tops), weights=True)
+    half.operator("SiLU(gate) x up", tokens, next(tops))
+    half.operator("down projection, sum" if layer.moe else "down projection", layer.stream, next(tops), weights=True)
+    half.join()
+    side, across = wide * layer.scale, inner * layer.scale
+    top = 80.0
+    if layer.moe:
+        canvas.box(x, 67, max(layer.experts * layer.scale, 1.5), side, hue="green", round_=0)
+        words = f"router {wide:,} x {layer.experts}\n{_weights(layer.router)}"
+        canvas.label(words, x + 12, 67 + side / 2, size=12, at="middle")
+        top = 116.0
+    behind = _BEHIND * (min(layer.experts, _EXPERTS) - 1)
     for row, name in enumerate(("gate", "up")):
-        _stack(canvas, y + row * (_SIDE + 6) + shift, across, _SIDE, name if across > 3 * _LETTER else "", layer)
-    _words(canvas, y + tall / 2, each, f"gate, up {wide:,} x {inner:,} each", 2 * wide * inner * layer.experts)
-    y += tall + 16
-    flow.operator("SiLU(gate) x up", tokens, y)
-    flow.operator("down projection, sum" if layer.moe else "down projection", layer.stream, y + 42, 34, weights=True)
-    _stack(canvas, y + 2 * shift, _SIDE, across, "", layer)
-    _words(canvas, y + 48, each, f"down {inner:,} x {wide:,}", wide * inner * layer.experts)
-    flow.join(y + 96, f"{layer.stream}, to the next layer")
+        _stack(canvas, x, top + row * (side + behind + 5), across, side, name if across > 3 * _LETTER else "", layer)
+    _stack(canvas, x + across + behind + 10, top, side, across, "", layer)
+    each, of = (f"each of {layer.experts} experts:\n", "in all") if layer.moe else ("", "weights")
+    words = f"{each}gate, up {wide:,} x {inner:,}\n{_weights(2 * wide * inner * layer.experts)}"
+    words += f"\ndown {inner:,} x {wide:,}\n{_weights(wide * inner * layer.experts)}"
+    tall = max(across, 2 * side + behind + 5)
+    canvas.label(words.replace("weights", of), x, top + tall + 15, size=12)
 
 
-def _stack(canvas: Canvas, y: float, wide: float, tall: float, words: str, layer: _Layer) -> None:
+def _stack(canvas: Canvas, x: float, y: float, wide: float, tall: float, words: str, layer: _Layer) -> None:
     """A matrix, behind it outlines of those of other experts."""
     for back in range(min(layer.experts, _EXPERTS) - 1, 0, -1):
-        canvas.box(_GLYPH + 4 * back, y - 4 * back, wide, tall, empty=True, round_=1)
-    canvas.box(_GLYPH, y, wide, tall, words, hue="green", size=12, round_=1, strong=layer.moe)
-
-
-def _words(canvas: Canvas, y: float, first: str, second: str, count: float) -> None:
-    total = _weights(count).replace(" weights", " in all" if first.endswith(":") else " weights")
-    lines = [line for line in (first, second, total) if line]
-    canvas.label("\n".join(lines), _WORDS, y - (len(lines) - 1) * 7.5, size=12)
+        canvas.box(x + _BEHIND * back, y - _BEHIND * back, wide, tall, empty=True, round_=1)
+    canvas.box(x, y, wide, tall, words, hue="green", size=12, round_=1, strong=layer.moe)
 
 
 def _weights(count: float) -> str:

@@ -17,36 +17,39 @@ from roofline.teach.lessons.draw.continuous_batching import Policy, schedule
 from roofline.teach.lessons.draw.moe_routing import gates
 from roofline.teach.lessons.draw.ring_all_reduce import contributions
 from roofline.teach.lessons.drawn import draw
+from roofline.teach.lessons.slide_blocks import SMALLEST
+from roofline.teach.lessons.slides import arranged
 from roofline.teach.markdown import Ids
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_texts_can_be_read(name: str) -> None:
     """None leaves the picture or its box, lies on another or across an edge, or is smaller than 11 pixels."""
-    assert DRAWINGS[name]().faults == ()
+    assert DRAWINGS[name]().canvas.faults() == ()
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("attention-heads", {"kind": "mla"}),
-        ("continuous-batching", {"policy": "static"}),
-        ("gpu-memory", {"hardware": "a100-sxm-80gb"}),
-        ("gpu-memory", {"hardware": "dgx-b200"}),
-        ("paged-blocks", {"shared": True}),
-        ("prefill-and-decode", {"batch": 256}),
-        ("quantized-group", {"scheme": "fp8_block"}),
-        ("quantized-group", {"scheme": "mxfp4"}),
-        ("roofline-anatomy", {"batch": 64}),
-        ("tiles-and-waves", {"tokens": 2048, "tile": (128, 256)}),
-        ("transformer-block", {"model": "mixtral-8x7b"}),
-        ("transformer-block", {"model": "qwen3-30b-a3b"}),
-    ],
-)
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("attention-heads", {"kind": "mla"}),
+    ("continuous-batching", {"policy": "static"}),
+    ("gpu-memory", {"hardware": "a100-sxm-80gb"}),
+    ("gpu-memory", {"hardware": "dgx-b200"}),
+    ("paged-blocks", {"shared": True}),
+    ("prefill-and-decode", {"batch": 256}),
+    ("quantized-group", {"scheme": "fp8_block"}),
+    ("quantized-group", {"scheme": "mxfp4"}),
+    ("roofline-anatomy", {"batch": 64}),
+    ("tiles-and-waves", {"tokens": 2048, "tile": (128, 256)}),
+    ("transformer-block", {"model": "mixtral-8x7b"}),
+    ("transformer-block", {"model": "qwen3-30b-a3b"}),
+]
+"""Drawings with parameters that give them another key."""
+
+
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS)
 def test_texts_of_variants_can_be_read(name: str, parameters: dict[str, Any]) -> None:
     """The same with other parameters, and under another key than the usual picture."""
     variant = DRAWINGS[name](**parameters)
-    assert variant.faults == ()
+    assert variant.canvas.faults() == ()
     assert variant.key.startswith(name)
     assert variant.key != DRAWINGS[name]().key
 
@@ -71,7 +74,7 @@ def test_faults_are_found() -> None:
     canvas.label("one", 10, 80)
     canvas.label("two", 12, 82, size=9)
     canvas.label("edge", 30, 41)
-    found = canvas.drawing("k", "t", "w").faults
+    found = canvas.faults()
     for what in ("wider than its box", "leaves the picture", "lies on 'two'", "smaller than 11", "edge of a box"):
         assert any(what in fault for fault in found), what
 
@@ -221,7 +224,32 @@ CHOICES = {
 @pytest.mark.parametrize(("name", "settings"), [(name, each) for name, listed in CHOICES.items() for each in listed])
 def test_texts_of_other_settings_can_be_read(name: str, settings: dict[str, Any]) -> None:
     """As of the usual ones."""
-    assert DRAWINGS[name](**settings).faults == ()
+    assert DRAWINGS[name](**settings).canvas.faults() == ()
+
+
+SHOWN = [*((name, {}) for name in DRAWINGS), *VARIANTS, *((name, each) for name, listed in CHOICES.items() for each in listed)]
+
+
+@pytest.mark.parametrize(("name", "settings"), SHOWN)
+def test_texts_can_be_read_on_slides(name: str, settings: dict[str, Any]) -> None:
+    """Letters that a slide would show smaller than 18 pixels are enlarged; then too none lies on another or leaves its box.
+
+    Of several the slide has a line for the choice, which leaves less space.
+    """
+    drawing = DRAWINGS[name](**settings)
+    for kicker in ("", "Shown: this one") if settings or name in CHOICES else ("",):
+        _, scale = arranged(drawing, kicker)
+        assert drawing.canvas.faults(SMALLEST / scale) == ()
+
+
+def test_enlarged_letters_are_checked() -> None:
+    """A text in a box and two below one another have space in 12 pixels and not in 24; lines of one text stay apart."""
+    canvas = Canvas(200, 200)
+    canvas.box(10, 10, 50, 20, "a box", size=12)
+    canvas.label("one\ntwo\nthree", 90, 20, size=12)
+    canvas.label("four", 90, 90, size=12)
+    assert canvas.faults() == ()
+    assert canvas.faults(24) == ("'a box' is wider than its box", "'three' lies on 'four'")
 
 
 def test_ring_reduces_then_gathers() -> None:
