@@ -97,7 +97,7 @@ def page() -> str:
             parts.append(f"## {heading}\n\n{about}\n")
             before = name
         note = f" {drawing.note}" if drawing.note else ""
-        parts.append(f"### {drawing.title}\n\n{image(drawing)}\n\n{drawing.words}{note}\n\n```python\n{call}\n```\n")
+        parts.append(f"### {drawing.title}\n\n{image(drawing)}\n\n{drawing.words}{note}\n\n```py\n{call}\n```\n")
     return "\n".join(parts)
 
 

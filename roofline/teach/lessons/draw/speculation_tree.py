@@ -99,7 +99,7 @@ def _chain(acceptance: float) -> Drawing:
     canvas.label(f"Expected tokens per round: {terms} = {expected:.3g}", 8, 326, strong=True)
     return canvas.drawing(
         "speculation-tree-chain",
-        f"A round of speculative decoding: {drafted} drafted tokens, {accepted} accepted",
+        f"A round of speculation: {drafted} tokens drafted, {accepted} accepted",
         f"A draft proposes {drafted} tokens one after the other. The model verifies all in one step: the first "
         f"{accepted} are accepted, "
         "the next is rejected and replaced by the model's own token, the rest is discarded. If each is accepted "
