@@ -4,8 +4,8 @@ Tests are marked by kind: `unit`, `properties`, `golden`, `parity`, `contracts`,
 folder, `examples` for those in docstrings. `fast` are the quick ones that need no extra: `pytest -m fast`.
 
 `--order reverse` runs tests from the last to the first; `--order 7` shuffles modules, and the tests in each of them, by that
-number. `--every 8` runs of each parametrized test the first case and every eighth after it. Examples in modules of the package
-are skipped where an extra that they import is not installed.
+number. `--every 8` runs of each parametrized test the first case and every eighth after it, of those marked `every_case` all.
+Examples in modules of the package are skipped where an extra that they import is not installed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left: list[pytest.Item] = []
         for item in items:
             test = item.nodeid.partition("[")[0]
-            (left if number[test] % every else chosen).append(item)
+            skipped = number[test] % every and item.get_closest_marker("every_case") is None
+            (left if skipped else chosen).append(item)
             number[test] += 1
         config.hook.pytest_deselected(items=left)
         items[:] = chosen

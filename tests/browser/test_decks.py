@@ -239,6 +239,7 @@ def test_what_does_not_fit_is_noticed(open_page, made, tmp_path):
     assert ["slide-17", "overflows"] in page.evaluate(_FAULTS)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", NAMES)
 def test_slides_fit_and_can_be_read(open_page, tmp_path, name):
     """At 1280 x 720: nothing is cut off, letters have 18 pixels or more, in tables 22."""

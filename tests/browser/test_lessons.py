@@ -45,6 +45,7 @@ def opened(open_page, folder):
     return lambda name, **options: open_page(folder / f"{name}.html", **options)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", [*NAMES, "index"])
 def test_axe_finds_nothing(opened, axe, name):
     """With every answer shown and everything open; nothing is wider than the window.
