@@ -121,27 +121,75 @@ def test_right_and_wrong_answers_are_told(opened, name):
     boxes = page.locator(".exercise").all()
     assert boxes
     for box in boxes:
-        asked = json.loads(box.locator('script[type="application/json"]').text_content())
-        said, check = box.locator(".feedback"), box.locator('button[type="submit"]')
+        solve(box)
 
-        def answer(value, box=box, asked=asked, check=check):
-            if asked["choices"]:
-                box.locator('input[type="radio"]').nth(int(value)).check()
+
+def solve(box):
+    """Answer an exercise with each of its usual mistakes, with nonsense, and right."""
+    asked = json.loads(box.locator('script[type="application/json"]').text_content())
+    said, check = box.locator(".feedback"), box.locator('button[type="submit"]')
+
+    def answer(value):
+        if asked["choices"]:
+            box.locator('input[type="radio"]').nth(int(value)).check()
+        else:
+            box.locator('input[type="text"]').fill(f"{value!r}")
+        check.click()
+
+    for mistake in asked["mistakes"]:
+        answer(mistake["value"])
+        assert said.inner_text() == re.sub(r"\s+", " ", mistake["hint"]).strip()
+        assert box.get_attribute("data-status") == "hint"
+    if not asked["choices"]:
+        box.locator('input[type="text"]').fill("a lot")
+        check.click()
+        assert box.get_attribute("data-status") == "unread"
+    answer(asked["value"])
+    assert box.get_attribute("data-status") == "right"
+    assert said.inner_text().startswith("Right: ")
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", [NAMES[1], NAMES[6], NAMES[8]])
+def test_the_path_of_a_student(opened, name):
+    """Predict each part in turn, read on, move what moves, solve with every usual mistake; come back, and print.
+
+    Of the predictions every second is answered, the others are left out. After a reload all of it is there.
+    """
+    page = opened(name)
+    waiting = page.locator("#content > .waits")
+    predictions = page.locator(".predict").all()
+    for number, one in enumerate(predictions):
+        assert one.is_visible()
+        assert not one.locator(".answer").is_visible()
+        if number % 2:
+            one.locator(".skip-it").click()
+        else:
+            if one.locator('input[type="radio"]').count():
+                one.locator('input[type="radio"]').first.check()
             else:
-                box.locator('input[type="text"]').fill(f"{value!r}")
-            check.click()
-
-        for mistake in asked["mistakes"]:
-            answer(mistake["value"])
-            assert said.inner_text() == re.sub(r"\s+", " ", mistake["hint"]).strip()
-            assert box.get_attribute("data-status") == "hint"
-        if not asked["choices"]:
-            box.locator('input[type="text"]').fill("a lot")
-            check.click()
-            assert box.get_attribute("data-status") == "unread"
-        answer(asked["value"])
-        assert box.get_attribute("data-status") == "right"
-        assert said.inner_text().startswith("Right: ")
+                one.locator('input[type="text"]').fill("3")
+            one.locator('button[type="submit"]').click()
+            assert one.locator(".feedback").inner_text() != ""
+        assert one.locator(".answer").is_visible()
+    assert waiting.count() == 0
+    tiles = page.locator("#tiles .value")
+    before = tiles.all_inner_texts()
+    page.locator("#control-batch").fill("64")
+    settle(page)
+    assert tiles.all_inner_texts() != before
+    exercises = page.locator(".exercise").all()
+    for box in exercises:
+        solve(box)
+    page.reload()
+    page.locator("html[data-live]").wait_for(state="attached")
+    assert waiting.count() == 0
+    assert all(one.locator(".answer").is_visible() for one in predictions)
+    assert [box.get_attribute("data-status") for box in exercises] == ["right"] * len(exercises)
+    page.set_viewport_size({"width": 703, "height": 900})
+    text = " ".join(printed(page))
+    headings = [" ".join(normalize("NFKC", heading).split()) for heading in page.locator("#content > h2").all_inner_texts()]
+    assert [heading for heading in headings if heading not in text] == []
 
 
 def states(play, chance):
