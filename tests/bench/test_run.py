@@ -325,7 +325,9 @@ def test_the_script_of_the_whole_plan(measured: Path, tmp_path: Path) -> None:
         assert now[: len(known)] == known
         assert len(set(now)) == len(now)
         known = now
-        runs += [line.split() for line in calls.read_text(encoding="utf-8").splitlines() if "--budget" in line]
+        lines = calls.read_text(encoding="utf-8").splitlines()
+        runs += [line.split() for line in lines if "--suite" in line]
+        assert sum(" bench serve " in f" {line} " for line in lines) == (part == "1")
         calls.unlink()
     entries = [json.loads((path / "environment.json").read_text(encoding="utf-8"))["runs"] for path in (measured, folder)]
     assert [run["outcome"] in ("budget", "done") for run in entries[1][len(entries[0]) :]] == [True] * 3
