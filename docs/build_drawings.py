@@ -41,7 +41,13 @@ HEAD = """# Drawings
 
 The drawings of the [course](../lessons/README.md). Numbers in them come from model and hardware files or are computed by
 roofline; they follow light and dark themes. Each is a function of `roofline.teach.lessons.draw` with parameters (model,
-hardware, devices, step, ...), and `draw(NAME, ...)` puts it into a lesson.
+hardware, devices, step, ...), and `draw(NAME, ...)` puts it into a lesson:
+
+```python
+>>> from roofline.teach.lessons import draw
+>>> draw("ring-all-reduce", step=2).key
+'ring-all-reduce-4-2'
+```
 
 You may reuse them under [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/), in slides, articles and lectures, changed or
 not: name roofline as the source.
@@ -97,7 +103,7 @@ def page() -> str:
             parts.append(f"## {heading}\n\n{about}\n")
             before = name
         note = f" {drawing.note}" if drawing.note else ""
-        parts.append(f"### {drawing.title}\n\n{image(drawing)}\n\n{drawing.words}{note}\n\n```py\n{call}\n```\n")
+        parts.append(f"### {drawing.title}\n\n{image(drawing)}\n\n{drawing.words}{note}\n\n`{call}`\n")
     return "\n".join(parts)
 
 

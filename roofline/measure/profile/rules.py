@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -329,6 +330,13 @@ def _broadcast(shapes: tuple[Any, ...]) -> float | None:
     return float(math.prod(max(sizes) for sizes in zip(*padded, strict=True)))
 
 
+def tokens_of_parts(numbers: Mapping[str, float]) -> int | None:
+    """The new tokens of prefills and decodes together; None where a part has sequences whose tokens are not known."""
+    known = [numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in numbers]
+    missing = any(numbers.get(f"{part}s") and f"{part}_tokens" not in numbers for part in ("prefill", "decode"))
+    return int(sum(known)) if known and not missing else None
+
+
 def _step(rule: StepRule, match: re.Match[str]) -> StepMatch:
     groups = match.groupdict()
     numbers = {name: int(float(text)) for name, text in groups.items() if text is not None and name != "kind"}
@@ -341,8 +349,6 @@ def _step(rule: StepRule, match: re.Match[str]) -> StepMatch:
         kind = "mixed" if prefills and decodes else "prefill" if prefills else "decode" if decodes else "step"
     if kind in ("prefill", "decode") and "tokens" in numbers:
         numbers.setdefault(f"{kind}_tokens", numbers["tokens"])
-    parts = [numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in numbers]
-    missing = any(numbers.get(f"{part}s") and f"{part}_tokens" not in numbers for part in ("prefill", "decode"))
-    if parts and not missing:
-        numbers.setdefault("tokens", sum(parts))
+    if (tokens := tokens_of_parts(numbers)) is not None:
+        numbers.setdefault("tokens", tokens)
     return StepMatch(kind, **numbers)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from roofline.measure.profile.rules import tokens_of_parts
 from roofline.measure.profile.trace import Annotation, Trace
 from roofline.specs.workload import Segment, merged
 from roofline.specs.workload import Step as Segments
@@ -49,10 +50,8 @@ class Step:
     @property
     def new_tokens(self) -> int | None:
         """Tokens that are computed, of all sequences; None if not known."""
-        known = [self.numbers[name] for name in ("prefill_tokens", "decode_tokens") if name in self.numbers]
-        missing = any(self.numbers.get(f"{part}s") and f"{part}_tokens" not in self.numbers for part in ("prefill", "decode"))
-        if known and not missing:
-            return int(sum(known))
+        if (tokens := tokens_of_parts(self.numbers)) is not None:
+            return tokens
         return int(self.numbers["tokens"]) if "tokens" in self.numbers else None
 
     @property

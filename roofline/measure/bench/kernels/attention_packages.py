@@ -26,7 +26,7 @@ from roofline.numeric import ceil_div
 from roofline.operators.attention import Attention
 
 _WORKSPACE = 128 * 2**20  # bytes, as FlashInfer recommends
-_TENSOR_CORE_QUERIES = 4  # queries of a key: from so many on, FlashInfer's decode is faster with matrix units
+_TENSOR_CORE_QUERIES = 4  # queries of a key from which on FlashInfer's decode is faster with matrix units
 
 
 def missing(backend: str) -> str | None:

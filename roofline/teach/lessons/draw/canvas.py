@@ -201,21 +201,6 @@ class Canvas:
             path = "M" + "L".join(f"{px(x)} {px(y)}" for x, y in corners) + "z"
             self.shapes.append(element("g", element("path", d=path, class_="f-sliver"), class_=f"f-{hue}"))
 
-    def curve(self, start: tuple[float, float], end: tuple[float, float], *, bend: float, hue: Hue = "grey",
-              wide: float = 1.4, dashed: bool = False) -> None:  # fmt: skip
-        """An arc with an arrow's head; `bend` is how far its middle is from the straight line, to the left of the way."""
-        length = ((end[0] - start[0]) ** 2 + (end[1] - start[1]) ** 2) ** 0.5 or 1.0
-        across = ((end[1] - start[1]) / length, -(end[0] - start[0]) / length)
-        middle = tuple((a + b) / 2 + 2 * bend * c for a, b, c in zip(start, end, across, strict=True))
-        turn = atan2(end[1] - middle[1], end[0] - middle[0])
-        stop = _around(end, turn, -_HEAD * 0.8)
-        attributes: dict[str, str | float] = {"stroke_dasharray": "4 3"} if dashed else {}
-        path = f"M{px(start[0])} {px(start[1])}Q{px(middle[0])} {px(middle[1])} {px(stop[0])} {px(stop[1])}"
-        corners = [end, *(_around(end, turn + side * 2.7, _HEAD) for side in (1, -1))]
-        head = "M" + "L".join(f"{px(x)} {px(y)}" for x, y in corners) + "z"
-        drawn = element("path", d=path, fill="none", stroke="currentColor", stroke_width=wide, **attributes)
-        self.shapes.append(element("g", drawn, element("path", d=head, class_="f-sliver"), class_=f"f-{hue}"))
-
     def circle(self, x: float, y: float, radius: float, words: str = "", *, hue: Hue = "grey", strong: bool = False,
                filled: bool = False, size: float = 13) -> None:  # fmt: skip
         """A circle around a point with text in its middle."""

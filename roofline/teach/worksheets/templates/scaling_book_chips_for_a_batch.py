@@ -26,7 +26,7 @@ def problem(name: str, card: str, batch: int, length: int) -> Problem:
         Mistake(
             name="weights forgotten",
             value=chips(batch * one),
-            hint="That many hold the caches. The weights need room as well.",
+            hint="Those chips hold the caches. The weights need room as well.",
         ),
         Mistake(
             name="bf16",
@@ -36,7 +36,7 @@ def problem(name: str, card: str, batch: int, length: int) -> Problem:
         Mistake(
             name="weights alone",
             value=chips(weights),
-            hint="That many hold the weights. The caches of so many long sequences are larger.",
+            hint="Those chips hold the weights. The caches of the batch are larger.",
         ),
         pitfalls.k_without_v(chips(weights + batch * one // 2)),
         pitfalls.query_heads(chips(weights + batch * one * queries // kv), queries, kv),

@@ -17,7 +17,7 @@ def problem(card: str, devices: int, batch: int, tokens: int) -> Problem:
     own = (card, devices, batch, tokens) in BOOK
     note = (
         f"The book takes 19 ms for a step, which makes it {batch / (0.019 * tokens * devices):.2g}"
-        f"{'' if batch == BOOK[0][2] else '; that so many sequences fit does not follow from its own formula'}."
+        f"{'' if batch == BOOK[0][2] else '; its own formula gives another number of sequences that fit'}."
     )
     return Problem(
         title="Queries of a chip",

@@ -28,7 +28,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="for free",
             value=1,
-            hint="At batch 1 it is nearly so. Here so many tokens are verified that the matrix units take longest.",
+            hint="At batch 1 it is nearly so. Here the tokens to verify are enough for the matrix units to take longest.",
         ),
         Mistake(
             name="as many times as tokens",
