@@ -304,6 +304,11 @@ def test_without_scripts_everything_can_be_read(opened, name):
         found = page.locator(place)
         assert found.count()
         assert found.evaluate_all(_UNSEEN) == [], place
+    for drawn in page.locator(".drawn:has(.choices)").all():  # a choice shows its drawing alone
+        for number, choice in enumerate(drawn.locator('input[type="radio"]').all()):
+            choice.check()
+            assert [frame.is_visible() for frame in drawn.locator(".frame").all()].index(True) == number
+            assert drawn.locator(".frame:visible").count() == 1
     assert page.locator(".live:visible").count() == 0
     links = page.locator('a[href^="#"]').evaluate_all("all => all.map((one) => one.getAttribute('href').slice(1))")
     ids = Counter(page.locator("[id]").evaluate_all("all => all.map((one) => one.id)"))
