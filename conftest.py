@@ -4,7 +4,8 @@ Tests are marked by kind: `unit`, `properties`, `golden`, `parity`, `contracts`,
 folder, `examples` for those in docstrings. `fast` are the quick ones that need no extra: `pytest -m fast`.
 
 `--order reverse` runs tests from the last to the first; `--order 7` shuffles modules, and the tests in each of them, by that
-number. `--every 8` runs of each parametrized test the first case and every eighth after it, of those marked `every_case` all.
+number. `--every 8` runs of each parametrized test the first case and every eighth after it, of those marked `every_case` all;
+`--every 8+3` begins with the fourth case where a test has one. `--part 2/3` runs the second third of all tests, by their names.
 Examples in modules of the package are skipped where an extra that they import is not installed.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
-from collections import Counter
+import zlib
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -33,11 +34,12 @@ for name in (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--order` and `--every`."""
+    """Adds `--order`, `--every` and `--part`."""
     parser.addoption("--order", metavar="reverse|NUMBER", type=_order, help="run tests in reverse, or shuffled by this number")
     parser.addoption(
-        "--every", metavar="N", type=_every, default=1, help="of each parametrized test, run the first case and every N-th"
+        "--every", metavar="N[+K]", type=_every, default=(1, 0), help="of each parametrized test, run every N-th case, K first"
     )
+    parser.addoption("--part", metavar="I/N", type=_part, default=(1, 1), help="run the I-th of N parts of the tests")
 
 
 def _order(text: str) -> str:
@@ -47,11 +49,20 @@ def _order(text: str) -> str:
     return text
 
 
-def _every(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        msg = f"--every must be a whole number from 1, not {text!r}"
+def _every(text: str) -> tuple[int, int]:
+    number, _, first = text.partition("+")
+    if not number.isdecimal() or int(number) == 0 or not (first or "0").isdecimal():
+        msg = f"--every must be a whole number from 1, or two such as 8+3, not {text!r}"
         raise pytest.UsageError(msg)
-    return int(text)
+    return int(number), int(first or 0) % int(number)
+
+
+def _part(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not part.isdecimal() or not parts.isdecimal() or not 1 <= int(part) <= int(parts):
+        msg = f"--part must be two whole numbers such as 2/3, not {text!r}"
+        raise pytest.UsageError(msg)
+    return int(part), int(parts)
 
 
 TESTS = Path(__file__).with_name("tests")
@@ -69,27 +80,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     kind = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else "examples"
     if kind in (*KINDS, "examples"):
         item.add_marker(kind)
-    if kind in QUICK and item.get_closest_marker("slow") is None:
+    if kind in QUICK and not any(item.get_closest_marker(name) for name in ("slow", "night")):
         item.add_marker("fast")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects cases by `--every`, and sorts by `--order`.
+    """Deselects tests by `--part` and cases by `--every`, and sorts by `--order`.
 
     Tests of a module stay together: what a module prepares once is not prepared again for each of them.
     """
-    every = config.getoption("--every")
-    if every > 1:
-        number: Counter[str] = Counter()
-        chosen: list[pytest.Item] = []
-        left: list[pytest.Item] = []
-        for item in items:
-            test = item.nodeid.partition("[")[0]
-            skipped = number[test] % every and item.get_closest_marker("every_case") is None
-            (left if skipped else chosen).append(item)
-            number[test] += 1
-        config.hook.pytest_deselected(items=left)
+    chosen = _sample(items, config.getoption("--every"), config.getoption("--part"))
+    if len(chosen) < len(items):
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = chosen
     order = config.getoption("--order")
     if order == "reverse":
@@ -101,6 +105,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for tests in modules:
             chance.shuffle(tests)
         items[:] = [test for tests in modules for test in tests]
+
+
+def _sample(items: list[pytest.Item], every: tuple[int, int], part: tuple[int, int]) -> list[pytest.Item]:
+    """The items that run: of each test at least one case, of those marked `every_case` all."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    step, first = every
+    chosen: list[pytest.Item] = []
+    for test, those in cases.items():
+        if zlib.crc32(test.encode()) % part[1] == part[0] - 1:
+            whole = those[0].get_closest_marker("every_case") is not None
+            chosen += those if whole else those[min(first, len(those) - 1) :: step]
+    return chosen
 
 
 def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:

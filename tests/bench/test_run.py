@@ -162,6 +162,7 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
     pytest.fail(f"no record after ten minutes; the run ended with {process.poll()}")
 
 
+@pytest.mark.night
 def test_no_finished_record_is_lost(tmp_path: Path) -> None:
     """Ctrl-C, a polite kill and a rough one, in one folder; each next run keeps what there is and repeats none of it."""
     kept: list[tuple[str, ...]] = []
@@ -299,6 +300,7 @@ esac
 """
 
 
+@pytest.mark.night
 def test_the_script_of_the_whole_plan(measured: Path, tmp_path: Path) -> None:
     """Two calls of nine minutes into one folder: the second goes on where the first stopped, both end with the comparison.
 

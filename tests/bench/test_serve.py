@@ -71,6 +71,7 @@ def loop_of(path: Path, sizes: LoopSizes, attention: str = "sdpa-flash") -> Deco
     return DecodeLoop(model, TensorFactory("cpu", seed=3), "fp32", sizes, attention=attention, expert_backend="loop")
 
 
+@pytest.mark.night
 def test_a_machine_that_was_measured_before(tmp_path: Path) -> None:
     """Its hardware.yaml in the folder is used where none is named; a file's model is its own, whatever its name."""
     from roofline.measure.bench.serve import Request, serve

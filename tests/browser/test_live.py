@@ -172,6 +172,7 @@ def in_part(state: dict[str, Any], key: str) -> dict[str, Any]:
         return {"refused": str(error)}
 
 
+@pytest.mark.night
 def test_the_worker_computes_what_python_computes(open_page, pages):
     """250 random settings: every text and number of the head (tiles, verdict, commands), and of one section, in turns."""
     page = open_page(pages["calculator"], init=_KEEP_WORKER)

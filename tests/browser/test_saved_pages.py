@@ -76,6 +76,7 @@ def test_a_downloaded_page_opens_again(open_page, tmp_path, kind):
         assert second["reproduce"] == first["reproduce"]
 
 
+@pytest.mark.night
 def test_the_pinned_state_comes_back(open_page, tmp_path):
     """With both states, each as it was, and without the address."""
     page = open_page(_written(tmp_path, "report gpt2 --hardware a100-sxm-80gb", "page.html"))

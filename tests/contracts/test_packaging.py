@@ -129,6 +129,7 @@ def test_metadata(wheel: Path) -> None:
     assert "roofline = roofline.cli.app:main" in points
 
 
+@pytest.mark.night
 def test_wheel_of_the_sdist_is_the_same(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     """What packagers build from the sdist is what we build from the checkout."""
     # Python 3.11.0 to 3.11.3 have no filters; our own archive needs none there.

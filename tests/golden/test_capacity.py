@@ -87,6 +87,7 @@ def test_what_is_recommended_fits_as_analyze_says(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.night
 def test_a_tighter_objective_is_never_cheaper(model: str) -> None:
     """TTFT, TPOT and the percentile tightened in turn; from no TPOT on with one of the models, which are searched alike."""
     usual = MODELS[model][1]
@@ -112,6 +113,7 @@ def test_a_tighter_objective_is_never_cheaper(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.night
 def test_a_higher_rate_is_never_cheaper_and_never_takes_fewer_devices(model: str) -> None:
     plans = [planned(model, rate) for rate in (*RATES[:2], 70, RATES[2])]
     costs = [plan.best.cost.per_hour if plan.best else math.inf for plan in plans]
@@ -129,6 +131,7 @@ def test_the_front_is_what_nothing_beats() -> None:
         assert not any(all(a < b * 0.97 for a, b in zip(other, measures[index], strict=True)) for other in measures)
 
 
+@pytest.mark.night
 def test_closed_loops_have_the_measured_time_per_token(truth: Path) -> None:
     """Of every ninth measured point, but for the 21 that beat their own prefill (docs/accuracy.md)."""
     path = truth / "truth" / "serving" / "end_to_end.csv"

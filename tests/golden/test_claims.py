@@ -144,6 +144,7 @@ def test_published_figures_at_batch_1(truth: Path) -> None:
     assert len(unlikely) <= 3, "\n".join(unlikely)
 
 
+@pytest.mark.night
 def test_published_offline_throughput_is_possible(truth: Path) -> None:
     """Output rates of whole requests (TensorRT-LLM, ROCm, MLPerf) are below a ceiling that includes their prompts."""
     path = truth / "truth" / "serving" / "published.csv"

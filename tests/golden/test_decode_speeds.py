@@ -153,6 +153,7 @@ def _solve(some: list[Row], widen: float | None = None) -> Any:
     return min(solved, key=lambda one: float(one.cost))
 
 
+@pytest.mark.night
 def test_the_shipped_values_are_what_the_speeds_give() -> None:
     """Three numbers for all chips; each chip left out is predicted within 10 % in the median, and within the shipped band.
 

@@ -78,6 +78,7 @@ def simulated(recipe: Recipe) -> Prediction:
     return Prediction(mean_tpot, ttft, rate_per_device(recipe, mean_tpot, ttft))
 
 
+@pytest.mark.night
 def test_measured_pools(truth: Path) -> None:
     """Median errors of TPOT and of tokens/s per GPU are at most 20 %, over the points of up to 400 clients."""
     path = truth / "truth" / "serving" / "disaggregated.csv"
@@ -130,6 +131,7 @@ def test_tpot_of_the_command(truth: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_disaggregation_where_distserve_found_it_better() -> None:
     """Prefill steps hold up decode steps where both share a replica, so that a tight TPOT objective needs separate pools.
 

@@ -159,6 +159,7 @@ def left_out(truth: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("engine", "most"), [("vllm", 0.105), ("sglang", 0.145), ("trtllm", 0.105)])
+@pytest.mark.night
 def test_time_per_output_token(left_out: dict[str, Any], engine: str, most: float) -> None:
     """Of closed loops, each model left out in turn; the file says what is so."""
     found, _ = left_out[engine]

@@ -57,6 +57,7 @@ def test_ranks_in_step_in_two_ways(lengths: tuple[int, int]) -> None:
     assert best.performance.tpot.mean == pytest.approx(run["tpot_s"]["mean"], rel=0.12)
 
 
+@pytest.mark.night
 def test_published_throughput_of_attention_dp_with_long_prompts(truth: Path) -> None:
     """DeepSeek-R1 on four B200 or GB200 with data-parallel attention, prompts of 1k and 8k: NVIDIA's figures, within 30 %.
 

@@ -89,6 +89,7 @@ def test_without_shapes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_compiled(tmp_path: Path) -> None:
     """Code of the compiler is known by its name, products by their operators."""
     run = traced(tmp_path / "trace.json.gz", compiled=True)

@@ -101,6 +101,7 @@ def _fastest(some: list[Row]) -> list[Row]:
     return list(dict.fromkeys(chosen.values()))
 
 
+@pytest.mark.night
 def test_no_row_beats_its_floor(published: tuple[list[Row], Path]) -> None:
     """What was measured is possible, as a claim with its lengths: the rows that come nearest to what hardware can do."""
     some, configs = published

@@ -25,6 +25,7 @@ def errors() -> dict[float, np.ndarray]:
 
 
 @pytest.mark.parametrize("utilisation", UTILISATIONS)
+@pytest.mark.night
 def test_errors_by_utilisation(errors: dict[float, np.ndarray], utilisation: float) -> None:
     """Median errors over servers and loads are what the documentation says of this utilisation."""
     median = np.median(np.abs(errors[utilisation]), axis=0)

@@ -57,6 +57,7 @@ def left_out(truth: Path) -> list[LeftOut]:
     return found
 
 
+@pytest.mark.night
 def test_errors_on_ranks_left_out(left_out: list[LeftOut]) -> None:
     """Over NVLink the form knows what ranks add to long messages, not to short ones; docs/accuracy.md has all figures.
 

@@ -33,6 +33,7 @@ def finished(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*words), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.night
 def test_a_killed_study_goes_on(tmp_path: Path) -> None:
     """SIGKILL after some runs; no worker outlives it, the same command does the rest, and the page is made of the folder."""
     (tmp_path / "study.yaml").write_text(FILE)

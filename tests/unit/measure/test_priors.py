@@ -32,6 +32,7 @@ def samples() -> tuple[Sample, ...]:
 
 
 @pytest.mark.slow  # a fit, whose last digits depend on the optimiser: with the versions that wrote the file
+@pytest.mark.night
 def test_the_shipped_prior_is_what_the_shipped_fits_give() -> None:
     """Times and bands of `hardware/fits/_prior.yaml` are those that `priors.derive` makes.
 

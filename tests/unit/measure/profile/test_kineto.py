@@ -241,6 +241,7 @@ def test_memory_does_not_grow_with_what_is_not_kept(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says how much memory a process has had")
+@pytest.mark.night
 def test_a_large_trace_takes_little_memory(tmp_path: Path) -> None:
     """100 MB: kernels, operators and their launches in 130,000 groups, read by a process that stays below 300 MB.
 

@@ -69,6 +69,7 @@ def test_page(products: Path, tmp_path: Path) -> None:
 POINTS = "backend,backend_version,model_path,system,gemm_quant_mode,batch_size,isl,osl,tp_size,silicon_tpot_ms"
 
 
+@pytest.mark.night
 def test_serving_points(tmp_path: Path) -> None:
     """A point of the closed loop: predicted to a third; a model that is not known is refused by line, the others are used."""
     path = tmp_path / "points.csv"

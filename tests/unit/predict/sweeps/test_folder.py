@@ -110,6 +110,7 @@ def test_a_part_that_no_worker_took_is_not_lost() -> None:
     assert lost == [part]
 
 
+@pytest.mark.night
 def test_a_million_points_on_a_cluster_that_loses_a_worker(tmp_path: Path) -> None:
     """Two workers of Dask, one of which is killed half-way: the same bytes as one process."""
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")

@@ -316,6 +316,7 @@ def test_no_time_of_a_plan_is_below_its_bound() -> None:
 BATCH: dict[str, Any] = {"hardware": "h100-sxm,l40s", "tp": 1, "mode": "colocated", "concurrency": 2000}
 
 
+@pytest.mark.night
 def test_clients_are_ranked_by_the_cost_of_a_token() -> None:
     """With clients the rate is not given: the cheapest hour is that of the slowest machine, whatever work it does."""
     found = planned(**{**BATCH, "rate": None, "ttft": None, "tpot": None})

@@ -35,6 +35,7 @@ def _digest(hash_seed: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.night
 def test_two_processes_write_the_same(tmp_path: Path) -> None:
     """Whatever the order of sets, and whatever `ROOFLINE_PATH` has instead of a shipped model."""
     (tmp_path / "models").mkdir()
