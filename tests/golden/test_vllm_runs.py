@@ -24,7 +24,7 @@ FIRST = 100
 _KEPT: dict[str, Replay] = {}
 
 
-@pytest.fixture(params=RUNS)
+@pytest.fixture(params=["rtx4090_llama-3.1-8b", pytest.param("rtxpro6000_qwen3-32b", marks=pytest.mark.night)])
 def run(request: pytest.FixtureRequest, truth: Path) -> Path:
     """The folder of a run."""
     folder = truth / "truth" / "serving" / "vllm_runs" / str(request.param)
