@@ -14,14 +14,15 @@
 # # 1. How a transformer generates
 #
 # A language model answers one token at a time, and every token takes a pass over the whole model. This lesson counts that pass: its
-# parameters, its floating-point operations (FLOP), and the bytes that have to move. The example is Llama 3.1 8B on one A100 with 80 GB,
-# as in the lecture *LLM Inference System Characteristics*, whose figures we check as we meet them.
+# parameters, its floating-point operations (FLOP), and the bytes that have to move. The example is Llama 3.1 8B on one GPU, an A100 with
+# 80 GB, as in the lecture *LLM Inference System Characteristics*, whose figures we check as we meet them. What is counted here is counted by
+# `roofline`, the toolkit of this course.
 
 # %%
 import numpy as np
 
 import roofline
-from roofline.formatting import percent
+from roofline.formatting import percent, quantity
 from roofline.teach.lessons import (
     amount,
     bars,
@@ -56,7 +57,7 @@ lesson(
     ],
     prerequisites=[
         "matrix products: shapes, and how many multiplications they take",
-        "what a token and an embedding are; the parts of a transformer by name (attention, feed-forward)",
+        "what a token is; a function of vectors such as softmax",
     ],
     plan=[
         (6, "One token at a time"),
@@ -77,11 +78,13 @@ lesson(
 #
 # 1. **embedding**: each token becomes a vector of $d_{model}$ elements, one row of a table;
 # 2. **layers**, $L$ of them, each with *attention*, which mixes tokens, and a *feed-forward block* (MLP), which works on each token alone;
-# 3. **LM head**: the last token's vector becomes $V$ scores, one for each entry of the vocabulary;
+# 3. **LM head**: a token's vector becomes $V$ scores, one for each entry of the vocabulary, for the token that follows it. Only those after the
+#    last token are needed;
 # 4. **sampling**: one token is chosen.
 #
 # Token n + 1 needs token n, so these calls cannot run side by side. The first call takes the whole prompt and is called
-# **prefill**. Each of the others takes one new token and is called **decode**.
+# **prefill**. Each of the others takes one new token and is called **decode**: what attention needs of the earlier tokens, their keys and
+# values, was computed when they came, and is kept in the **KV cache** (lesson 2).
 
 # %%
 predict(
@@ -125,9 +128,15 @@ table(
 )
 
 # %% [markdown]
-# **Attention** projects each token's vector to $n_q$ queries, $n_{kv}$ keys and $n_{kv}$ values of $d_{head}$ elements, and projects the
-# result of $n_q$ heads back. **The MLP** is gated (SwiGLU): two matrices go from $d_{model}$ to $d_{ff}$, one comes back. Each block
-# begins with a norm, which has one weight per element.
+# **Attention** lets a token look at those before it. Each token's vector is multiplied by three matrices, which gives a *query*, a *key* and a
+# *value* of $d_{head}$ elements. The query is compared with the key of every earlier token, and its own, by a dot product: a *score*. The softmax
+# of the scores gives shares that add up to one, and the output is the sum of the values, each times its share. That is one *head*. A layer
+# has $n_q$ of them side by side; here four query heads share one key and value head. A fourth matrix projects the outputs of all heads back to
+# $d_{model}$ elements.
+#
+# **The MLP** is gated (SwiGLU): two matrices, *gate* and *up*, go from $d_{model}$ to $d_{ff}$; their outputs are multiplied, element by element;
+# and *down* comes back. Each block adds its output to the token's vector, which is called the *residual stream*, and begins with a *norm*, which
+# scales the vector and has one weight per element. Positions enter as rotations of queries and keys (*rope*), without weights.
 
 # %%
 parts = {part.subject: part.value for part in roofline.explain(LLAMA, "parameters").parts}
@@ -136,7 +145,7 @@ tables = parts["embedding"] + parts["lm_head"]
 predict(
     "Where are most of the 8 billion parameters?",
     {
-        "in the attention of all layers": "Its four matrices are narrow here: keys and values have 8 heads, not 32.",
+        "in the attention of all layers": "It has four matrices, and two of them are narrow: keys and values have 8 heads, not 32.",
         "in the feed-forward blocks of all layers": "",
         "in the embedding table and the LM head": f"Two tables of {model.vocab_size:,} rows are {tables / 1e9:.2f} billion: a lot, but {percent(tables / total, 0)}.",
     },
@@ -150,7 +159,12 @@ draw("transformer-block", model=LLAMA)
 
 # %%
 show(
-    formula("parameters", LLAMA, part="layers/attention", title="Attention, all layers (the 1 is the norm before it)"),
+    formula(
+        "parameters",
+        LLAMA,
+        part="layers/attention",
+        title="Attention, all layers: queries, keys and values; back; and the norm before it",
+    ),
     formula("parameters", LLAMA, part="layers/mlp", title="Feed-forward blocks, all layers", legend=False),
     say(
         f"The embedding table has $V$ rows of $d_{{model}}$ elements, {parts['embedding']:,} in all; the LM head has as many again. "
@@ -174,6 +188,9 @@ figure(
 show(
     published("F01", total),
     say(
+        "Boxes like this one compare a figure that others printed with ours. The verdict says how: *exact*, or *derived* from other numbers, say."
+    ),
+    say(
         "Such a check costs a minute and catches the usual mistakes: K and V counted with 32 heads, two matrices in the MLP instead of "
         "three, or an LM head that shares the embedding's weights (that of Llama 3.1 8B does not)."
     ),
@@ -181,7 +198,7 @@ show(
 
 # %%
 takeaway(
-    f"Parameters are shapes multiplied out. In a dense model of this size about {percent(parts['layers/mlp'] / total, 0)} are in the "
+    f"Parameters are shapes multiplied out. In a model of this size about {percent(parts['layers/mlp'] / total, 0)} are in the "
     f"feed-forward blocks, {percent(parts['layers/attention'] / total, 0)} in attention, and {percent(tables / total, 0)} in the two tables of the "
     "vocabulary."
 )
@@ -192,7 +209,8 @@ takeaway(
 # One multiplication with its addition is **2 FLOP**. A product of an m x k by a k x n matrix is therefore 2mnk FLOP. A token is one
 # row, so each weight of a matrix does 2 FLOP for each token that passes it.
 #
-# Do not take the toolkit's word for it. Here is a whole decoder in NumPy. Its matrix products count themselves.
+# Do not take the toolkit's word for it. Here is a whole decoder in NumPy. Its matrix products count themselves. (It compares all pairs of tokens,
+# and computes scores after each of them.)
 
 
 # %% tags=["open"]
@@ -216,11 +234,11 @@ def forward(tokens: list, w: dict, n_q: int, n_kv: int, mm: Counted) -> np.ndarr
     x = w["embedding"][tokens]
     unseen = ~np.tri(len(tokens), dtype=bool)  # no token sees a later one
     for layer in w["layers"]:
-        q = heads(mm(x, layer["q"]), n_q)
+        q = heads(mm(x, layer["q"]), n_q)  # [n_q, tokens, d_head]
         k, v = (heads(mm(x, layer[name]), n_kv) for name in ("k", "v"))
         k, v = (np.repeat(one, n_q // n_kv, axis=0) for one in (k, v))  # shared by query heads
-        scores = mm(q, k.swapaxes(1, 2)) / np.sqrt(q.shape[-1])
-        share = np.exp(np.where(unseen, -np.inf, scores))
+        scores = mm(q, k.swapaxes(1, 2)) / np.sqrt(q.shape[-1])  # [n_q, tokens, tokens]
+        share = np.exp(np.where(unseen, -np.inf, scores))  # with the next line: softmax
         mixed = mm(share / share.sum(-1, keepdims=True), v)
         x = x + mm(mixed.swapaxes(0, 1).reshape(len(tokens), -1), layer["o"])
         gate, up = mm(x, layer["gate"]), mm(x, layer["up"])
@@ -247,8 +265,8 @@ forward(list(range(12)), weights, 8, 2, counted)
 step = roofline.analyze(tiny, A100, input_len=12, phase="prefill", mask="full", logits="all", ignore_capacity=True).prefill
 assert counted.flops == step.cost.matrix_flops
 say(
-    f"With tiny dimensions, 12 tokens through 2 layers take **{counted.flops:,} FLOP** of products in this model. The toolkit computes the "
-    "same number."
+    f"With tiny dimensions ($L$ = 2, $d_{{model}}$ = 32, $n_q$ = 8, $n_{{kv}}$ = 2, $d_{{head}}$ = {d_head}, $d_{{ff}}$ = 96, $V$ = 50), 12 tokens take "
+    f"**{counted.flops:,} FLOP** of products in this model. The toolkit, told to count all pairs and all scores, computes the same number."
 )
 
 # %% [markdown]
@@ -265,7 +283,9 @@ show(
         part="matrix_flops",
         context=4095,
         title="FLOP of attention itself: scores, and values weighted",
-        legend=False,
+    ),
+    say(
+        "Scores and weighted values are two products of 2 FLOP each: that is the 4. The new token sees the cached ones and itself: that is the 1."
     ),
 )
 
@@ -305,8 +325,9 @@ prompt = roofline.analyze(LLAMA, A100, input_len=1000, phase="prefill").prefill
 core = next(op.cost for op in prompt.operators if op.path.endswith("attention/core"))
 show(
     say(
-        f"Prefill does the same for every token of the prompt at once: {amount(prompt.cost.matrix_flops, 'FLOP')} for 1000 tokens, of "
-        f"which attention is {percent(core.matrix_flops / prompt.cost.matrix_flops, 1)}."
+        f"Prefill passes all tokens of the prompt at once: {quantity(prompt.cost.matrix_flops, 'FLOP')} for 1000 tokens, of "
+        f"which attention is {percent(core.matrix_flops / prompt.cost.matrix_flops, 1)}. That is a little less than 1000 decode steps: only the last token "
+        "needs the LM head, and token i sees i tokens, not all 1000."
     ),
     takeaway(
         "A token does 2 FLOP for every weight that is multiplied, plus attention, which grows with the context. The embedding table is "
@@ -317,8 +338,9 @@ show(
 # %% [markdown]
 # ## What a token moves
 #
-# Before a weight can be multiplied it has to be read from the memory of the device. In a decode step with one sequence each weight is
-# read once, multiplied once, and not needed again until the next token. So bytes matter as much as FLOP.
+# Before a weight can be multiplied it has to be read from the memory of the device. In a decode step with one sequence each weight that is
+# multiplied is read once, multiplied once, and not needed again until the next token. So count bytes, too: an A100 does 153 FLOP in the time in which
+# it reads one byte. Weights are usually in **bf16**, 2 bytes each. (1 GB is 10^9 bytes; 1 GiB is 2^30, 7 % more.)
 
 # %%
 predict(
@@ -331,7 +353,13 @@ predict(
         2
         * (total - 2 * parts["embedding"]): "The LM head is multiplied, so it is read; only the embedding table is looked up.",
     },
-    why=formula("decode_floor", LLAMA, A100, part="streamed weights", title="Weights that one decode step reads"),
+    why=formula(
+        "decode_floor",
+        LLAMA,
+        A100,
+        part="streamed weights",
+        title="Weights that one decode step reads (last: the final norm, and one row of the table)",
+    ),
 )
 
 
@@ -360,10 +388,16 @@ figure(
 )
 
 # %%
-draw("prefill-and-decode", model=LLAMA, hardware=A100)
+show(
+    say(
+        "Reading takes time, and so does computing. Below, one matrix is multiplied with many rows, as in prefill, and with one, as in decode. The A100 "
+        "computes at most 312 TFLOP/s in bf16 and reads at most 2039 GB/s; the longer bar is what the operator waits for (lesson 3)."
+    ),
+    draw("prefill-and-decode", model=LLAMA, hardware=A100),
+)
 
 # %% [markdown]
-# Reading takes time. No decode step can be shorter than its weights take to come in, however fast the device computes.
+# Now a whole step. No decode step can be shorter than its weights take to come in, however fast the device computes.
 
 # %%
 floor = roofline.explain(LLAMA, "decode_floor", A100)
@@ -380,7 +414,8 @@ show(
     ),
     published(
         "F36",
-        f"{amount(took[1], 's')} at least for one sequence, {amount(took[64], 's')} for 64, after 4095 tokens each",
+        f"{amount(took[1], 's')} at least for one sequence after 4095 tokens, whose cache is 0.54 GB more to read; {amount(took[64], 's')} for 64 "
+        "sequences, each with its own cache",
         agrees=all(1e-3 < seconds < 30e-3 for seconds in took.values()),
     ),
     takeaway(
@@ -422,20 +457,31 @@ for path, cost in one.items():
     grows_with_tokens = more_tokens[path] != cost
     grows_with_context = more_context[path] != cost
     kinds[path] = "context" if grows_with_context else "tokens" if grows_with_tokens else "neither"
-computing = {path: cost.flops for path, cost in one.items() if cost.flops}
-idle = [f"`{path}`" for path in one if path not in computing]
+GROUPS = {
+    "projections of attention": ("attention/qkv_proj", "attention/o_proj"),
+    "attention itself": ("attention/core",),
+    "MLP": ("mlp/gate_up_proj", "mlp/down_proj"),
+    "LM head": ("lm_head",),
+}
+
+
+def grown(after: dict, group: str) -> float:
+    """The FLOP of a group of operators, as a multiple of those of one token."""
+    return sum(after[path].flops for path in GROUPS[group]) / sum(one[path].flops for path in GROUPS[group])
+
+
 figure(
     bars(
         "ten-times",
         "Ten times the tokens, ten times the context",
         ("FLOP, as a multiple of those of one token", ""),
         {
-            "ten sequences, one new token each": {path: more_tokens[path].flops / count for path, count in computing.items()},
-            "ten times the context": {path: more_context[path].flops / count for path, count in computing.items()},
+            "ten sequences, one new token each": {group: grown(more_tokens, group) for group in GROUPS},
+            "ten times the context": {group: grown(more_context, group) for group in GROUPS},
         },
         roles=("decode", "kv"),
-        note=f"One token after 409 cached ones at first. With ten sequences attention has ten caches, so it grows with the context of *all* "
-        f"requests. Without FLOP: {', '.join(idle)}.",
+        note="One token after 409 cached ones at first. With ten sequences attention has ten caches, so it grows with the context of *all* "
+        "requests.",
     )
 )
 
@@ -455,16 +501,17 @@ show(
 
 # %%
 play(
-    "Change the model and the load. The formulas are those above, with your numbers put in; the roofline is lesson 3's subject, but "
-    "look already at which points move.",
+    "Change the model and the load. The formulas are those above, with your numbers put in. *Decode step* is with the cache, *shortest decode step* "
+    "without.",
     controls=("model", "batch", "context", "layers", "d_model", "d_ff", "hardware", "bandwidth_gbs"),
     tiles=("parameters", "weights", "flops", "bytes", "step", "rate"),
     formulas=("parameters", "decode_floor", "layers/attention/core:matrix_flops"),
+    pictures=("time",),
     models=("llama-3.1-8b", "llama-3.2-1b", "llama-2-7b", "mistral-7b-v0.1", "llama-3.1-70b"),
     hardware=("a100-sxm-80gb", "h100-sxm", "l40s"),
     tries=(
         "Move the **context** and watch which tiles stay. Then move the **batch**.",
-        "Halve $d_{ff}$. By how much does the shortest step change?",
+        "Halve the width of the MLP, $d_{ff}$, to 7,168. By how much does the shortest decode step change?",
         "Choose the H100. Which of FLOP, bytes and time change, and why only these?",
     ),
 )
@@ -491,7 +538,7 @@ show(
         say(
             f"Weights: {amount(2 * multiplied, 'FLOP')}. Attention: 4 FLOP a query head, element and token, which is "
             f"{4 * 32 * 32 * 128:,} FLOP per token over all layers. They are equal at {2 * multiplied / (4 * 32 * 32 * 128):,.0f} tokens. "
-            "Below that, a token's work hardly depends on the context. Its *bytes* are another matter: lesson 2."
+            f"At 2,000 tokens attention is {percent(2000 * 4 * 32 * 32 * 128 / (2 * multiplied + 2000 * 4 * 32 * 32 * 128), 0)} of the work. Its *bytes* are another matter: lesson 2."
         ),
     ),
 )

@@ -94,7 +94,8 @@ def written(expression, title, source, legend=True, **numbers):
 #
 # An operator does F FLOP and moves D bytes. The device computes at most $P$ FLOP/s, its **peak**, and its memory delivers at
 # most $\beta$ bytes/s, its **bandwidth**. Computing takes at least F over $P$, moving at least D over $\beta$. If the two
-# overlap perfectly, the operator takes as long as the longer one.
+# overlap perfectly, the operator takes as long as the longer one. Take the *dense* peak: datasheets like to print twice as much, for *sparse*
+# matrices, half of which are zeros.
 #
 # Which one is longer? Divide what is done by what is moved: that is the **arithmetic intensity** $I$ of the operator, in
 # FLOP/byte. Divide the two rates: that is the **ridge point** of the device, in FLOP/byte too. An operator above the ridge
@@ -144,7 +145,7 @@ say(
 
 # %% [markdown]
 # The two rates draw the **roofline** (Williams, Waterman and Patterson, 2009). Left of the ridge point an operator reaches the bandwidth times its
-# intensity; right of it, the peak. Here is one operator in prefill and in decode. The next part says why the two lie so far apart.
+# intensity; right of it, the peak. Here is one operator in prefill and in decode. The next part says why the two lie so far apart. Both scales are logarithmic; *estimates* are lesson 5's.
 
 # %%
 show(
@@ -233,13 +234,13 @@ show(
             },
             roles=("bound", "activations", "decode"),
             marks=(("ridge of the A100", "y", ridge),),
-            note="Up to some hundred tokens the lines are one. Then inputs and outputs weigh, the sooner the narrower the matrix.",
+            note="Up to about a hundred tokens the lines are one. Then inputs and outputs weigh, the sooner the narrower the matrix.",
         )
     ),
     say(
         f"For 1000 tokens and the wider matrix it is {Gemm(m=1000, n=14336, k=4096).cost().arithmetic_intensity:.0f}: less than "
         "1000, yet far beyond the ridge. So prefill of such a prompt is bound by compute in its linear layers. A prompt of "
-        "less than some hundred tokens is bound by memory, just like decode."
+        "100 tokens is bound by memory, just like decode."
     ),
 )
 
@@ -268,9 +269,9 @@ show(
 # %% [markdown]
 # ## Attention
 #
-# Attention has no weights. It reads queries, keys and values, and writes outputs. For each pair of a query and a key it
-# computes a score and a weighted value, in each of $n_q$ query heads. The keys and values of a head are read once for all
-# query heads that share it.
+# Its projections are linear layers. What lies between them, attention itself, has no weights. It reads queries, keys and values, and writes outputs. For
+# each pair of a query and a key it computes a score and a weighted value, 4 $d_{head}$ FLOP, in each of $n_q$ query heads. The keys and values of a
+# head are read once for all query heads that share it.
 
 # %%
 core = Attention(batch=B, new=1, cached=S_c, n_heads=n_q, n_kv_heads=n_kv, head_dim=d_head)
@@ -307,16 +308,19 @@ gqa, mha = (attention(name, "decode", context=4095) for name in (LLAMA, "llama-2
 show(
     published("F14", gqa.matrix_flops / gqa.kv_read_bytes),
     published("F15", mha.matrix_flops / mha.kv_read_bytes),
-    say("Neither context nor batch is in the formula: each sequence brings its own cache (lesson 4)."),
+    say(
+        "Neither context nor batch is in the formula: each sequence brings its own cache (lesson 4). With its query and output counted, a token after few others "
+        "has less."
+    ),
 )
 
 # %% [markdown]
 # In **prefill** all tokens of the prompt are queries. A key is read once and used by every token after it, so here attention
 # has something to share. But what happens to the scores? There is one for each pair of tokens, more than all inputs together.
 #
-# A simple kernel writes them to device memory and reads them back for the softmax. **FlashAttention** (Dao et al., 2022) works on tiles
-# that fit into shared memory. It keeps a running maximum and a running sum for each query, so the softmax needs no second pass. The scores never
-# leave the chip. The FLOP stay; the bytes fall.
+# A simple *kernel*, a program on the device, writes them to device memory and reads them back for the softmax. **FlashAttention** (Dao et al., 2022) works
+# on tiles that fit into shared memory. It adds up values as they come, and keeps for each query the sum of its exponentials and the largest score so far, to
+# which earlier sums are rescaled: no second pass. The scores never leave the chip. The FLOP stay; the bytes fall.
 
 # %%
 draw("flash-attention", model=LLAMA)
@@ -330,7 +334,10 @@ full = intensity(Attention(batch=1, new=S_q, cached=0, n_heads=n_q, n_kv_heads=n
 of_prompt = {mask: attention(LLAMA, "prefill", input_len=1000, mask=mask) for mask in ("full", "causal")}
 ratios = {mask: cost.matrix_flops / cost.bytes for mask, cost in of_prompt.items()}
 show(
-    written(full, "All pairs", "FLOP of the products over Q, O, K and V"),
+    say(
+        "F is 4 S S n_q d_head FLOP; D is 2 bytes for each element of queries and outputs, 2 S n_q d_head, and of keys and values, 2 S n_kv d_head."
+    ),
+    written(full, "All pairs of S tokens: F over D", "FLOP of the products over Q, O, K and V"),
     published(
         "F13",
         f"{ratios['full']:.4g} FLOP/byte for 1000 tokens and all pairs; {ratios['causal']:.4g} with a causal mask",
@@ -391,13 +398,13 @@ norm_limit = float(limit_tokens(intensity(alone)))
 predict(
     "RMSNorm does 4 FLOP for each element. Elements are bf16. What is its intensity?",
     {
-        "4 FLOP/byte": "That is 4 FLOP over one byte. An element has 2, and it is read *and* written.",
+        "4 FLOP/byte": "That is 4 FLOP over one byte. An element has 2, and it is read and also written.",
         "2 FLOP/byte": "The element is read, 2 bytes. The result has to be written too.",
         "1 FLOP/byte": "",
         "it grows with the number of tokens": "FLOP and bytes both grow with the tokens. There is no matrix to share.",
     },
     answer="1 FLOP/byte",
-    why="An element comes in and goes out, 2 bytes each: 4 FLOP over 4 bytes. Its weight is shared by all tokens and hardly counts.",
+    why="An element comes in and goes out, 2 bytes each: 4 FLOP over 4 bytes. Its weight is shared by all tokens of the step; with one token it counts, too: 4 FLOP over 6 bytes.",
 )
 
 # %%
@@ -408,7 +415,7 @@ show(
         f"{vector_peak / bandwidth:.1f} FLOP/byte. A norm at 1, or at 4, is below it."
     ),
     takeaway(
-        "Norms do about 1 FLOP/byte in bf16, whatever the number of tokens: always bound by memory. Fusing them with their "
+        "Norms do at most 1 FLOP/byte in bf16, whatever the number of tokens: always bound by memory. Computing them in one kernel with their "
         "neighbours helps, because it saves bytes."
     ),
 )
@@ -416,9 +423,8 @@ show(
 # %% [markdown]
 # ## What a bound is worth
 #
-# An operator computes for some time, and moves for some time. If the two overlap perfectly, it takes the **longer** one:
-# nothing can be faster, as long as only what *must* be done was counted. If they do not overlap at all, it takes the **sum**,
-# at most twice as long.
+# An operator computes for some time, and moves for some time. On an ideal device the two overlap perfectly, and it takes the **longer** one: nothing can be
+# faster, if nothing was counted that can be left out. Without any overlap it takes the **sum**, at most twice as long.
 
 # %%
 down = Gemm(m=128, n=4096, k=14336).cost()
@@ -467,7 +473,7 @@ show(
         "**The sum is no upper limit.** It says what an ideal device takes that overlaps nothing. The decode step is estimated at "
         f"{real.decode.time.estimate / real.decode.time.sum:.1f} times its sum: kernels have to be started, and reach neither the full "
         "peak nor the full bandwidth (lesson 5). But **no measurement may lie below the bound**. If one does, the measurement is wrong, or "
-        "the count. (One exception: an engine that overlaps *different* operators. Then only the totals of the step bind.)"
+        "the count. (One exception: an engine that computes in one operator while it moves for another. Then the bound is the longer of the two totals.)"
     ),
     takeaway(
         "Bound: the longer clock of each operator; nothing is faster. Sum: both clocks, without overlap. Real kernels take longer than "
@@ -480,7 +486,7 @@ show(
 
 # %%
 play(
-    "One device, one model. Points left of the ridge wait for memory. Move the load and see which points travel along the roof.",
+    "One device, one model. Points left of the ridge wait for memory; what takes little time is not drawn, and tiles have its numbers.",
     controls=("model", "batch", "context", "input_len", "kv_heads", "hardware", "peak_tflops", "bandwidth_gbs"),
     tiles=("ridge_point", "linear_intensity", "attention_intensity", "prefill_intensity", "prefill", "step"),
     formulas=("ridge_point", "layers/mlp/gate_up_proj:arithmetic_intensity", "layers/attention/core:arithmetic_intensity"),
@@ -488,9 +494,9 @@ play(
     models=("llama-3.1-8b", "llama-2-7b", "qwen2.5-7b", "llama-3.2-1b"),
     hardware=("a100-sxm-80gb", "h100-sxm", "h20", "l40s"),
     tries=(
-        "Move the **prompt** from 1000 tokens down. Where do the linear layers cross the ridge, and where attention?",
+        "Move the **prompt** from 1000 tokens down. Where do the linear layers of prefill cross the ridge?",
         "Move the **batch** up. Which points of the decode step travel to the right, and which stay?",
-        "Set **KV heads** to 32, then to 1. What happens to the point of attention at decode?",
+        "Set **KV heads** to 32, then to 4. What happens to the intensity of attention at decode?",
     ),
 )
 

@@ -66,7 +66,7 @@ lesson(
         (10, "What a batch reads"),
         (9, "Experts on many devices"),
         (10, "Tensor parallelism"),
-        (7, "Pipelines, and when which"),
+        (7, "Pipelines, and which one when"),
         (5, "Play and practise"),
     ],
     exercises=["moe-active-parameters", "moe-distinct-experts", "moe-replicated-cache", "moe-pipeline-bubble"],
@@ -97,7 +97,12 @@ table(
 )
 
 # %%
-draw("moe-routing", {"one token": {"view": "token"}, "eight tokens": {"view": "batch"}}, about="What is routed")
+show(
+    draw("moe-routing", view="token"),
+    say(
+        "The router's scores, as shares, decide twice: which experts work on a token, and with which weights their outputs are added up."
+    ),
+)
 
 # %%
 counts = {
@@ -180,7 +185,7 @@ predict(
     "layer read, on average? (How likely is it that all 8 tokens miss a given expert?)",
     kind="ratio",
     answer=met[8],
-    tolerance=0.03,
+    tolerance=0.01,
     hints={
         2.0: "That is one token's. The others go elsewhere, too.",
         16.0: "There are only 8. Where tokens agree, an expert is read once.",
@@ -192,13 +197,16 @@ predict(
 )
 
 # %%
+draw("moe-routing", view="batch")
+
+# %%
 formula(
     "layers/moe/experts/up_proj",
     MIXTRAL,
     "a100-sxm-80gb",
     part="weight_bytes",
     batch=8,
-    title="Weights that 8 tokens read, gate and up projections of all layers",
+    title="Bytes that 8 tokens read of gate and up, two of the three matrices of an expert, in all layers",
 )
 
 # %%
@@ -251,16 +259,17 @@ show(
                 for name in (DENSE, MIXTRAL)
             },
             roles=("prefill", "decode"),
-            note="On two H100, 1,024 tokens cached. Llama 3.1 70B is dense: every token uses all of it.",
+            note="On two H100, 1,024 tokens cached, whether or not the caches fit. Llama 3.1 70B is dense: every token uses all of it.",
         )
     ),
     say(
-        f"With **one sequence** a step reads {formatting.percent(read(1), 0)} of Mixtral: it is as quick as a small dense model. With **16** it reads {formatting.percent(read(16), 0)}, "
-        "and takes as long as a dense model of the *total* size."
+        f"With **one sequence** a step reads {formatting.percent(read(1), 0)} of Mixtral's weights: it is as quick as a dense model of 13 billion parameters. With **16** it reads "
+        f"{formatting.percent(read(16), 0)}, and takes as long as a dense model of 47 billion would: two thirds of the time of the 70 billion of Llama."
     ),
     say(
-        "Beyond that, a mixture still saves work. Each expert gets k/E of the tokens, so it takes a larger batch to be compute-bound: linear layers "
-        f"turn at **{critical[DENSE]:,.0f}** tokens in the dense model, at **{critical[MIXTRAL]:,.0f}** in Mixtral."
+        "Beyond that, a mixture still saves work. Each expert gets k/E of the tokens, so it takes a larger batch before computing takes longer than reading: "
+        f"**{critical[DENSE]:,.0f}** tokens in the dense model, **{critical[MIXTRAL]:,.0f}** in Mixtral. (Not quite E/k = 4 times: attention and the LM head are dense "
+        "there, too.)"
     ),
     takeaway(
         "A few times E/k tokens read all experts. A mixture saves bytes only at small batches; at large ones it saves FLOP, and needs a batch some "
@@ -271,14 +280,22 @@ show(
 # %% [markdown]
 # ## Experts on many devices
 #
+# What follows runs on several GPUs, *devices*. Eight of them in one machine, a *node*, are joined by fast links (NVLink; a DGX H100 is such a node);
+# between nodes there is a slower network. Devices exchange data by **collectives**, in which all of them take part at once:
+#
+# * **all-reduce**: each has a tensor of the same shape; afterwards each has the sum of all;
+# * **all-to-all**: each has another piece for each of the others, and sends it there;
+# * **all-gather**: each has a part; afterwards each has all parts. **Reduce-scatter**: each ends up with a part of the sum.
+#
 # **Expert parallelism** (EP) puts whole experts on different devices. A token's vector travels to the devices of its experts, and their
-# outputs travel back: two **all-to-all** exchanges per layer. Everything that is not an expert is copied to each device.
+# outputs travel back: two **all-to-alls** per layer. Everything that is not an expert is copied to each device, which works on its own sequences: for
+# attention this is **data parallelism** (DP).
 
 # %%
 GROUP = {"dp": 8, "ep": 8, "deepep_mode": "normal"}
 predict(
     "Each of 8 devices has one of Mixtral's 8 experts and 8 of 64 tokens. A token chooses 2 experts and goes to each as a vector of 4,096 elements in "
-    "bf16. How many bytes does a device send in a layer, on average?",
+    "bf16. How many bytes does a device send to experts elsewhere in a layer, on average, before anything comes back?",
     kind="bytes",
     answer=8 * 2 * 4096 * 2 * 7 / 8,
     tolerance=0.02,
@@ -286,16 +303,20 @@ predict(
         8 * 2 * 4096 * 2: "One of eight experts is at home: what goes to it is not sent.",
         8 * 4096 * 2 * 7 / 8: "Each token goes to two experts.",
         64 * 2 * 4096 * 2 * 7 / 8: "That is what all devices send together.",
+        2 * 8 * 2 * 4096 * 2 * 7 / 8: "That is there and back. The question is about the way there.",
     },
-    why=formula(
-        "layers/moe/dispatch",
-        MIXTRAL,
-        NODE,
-        part="link_bytes",
-        batch=64,
-        **GROUP,
-        title="In all 32 layers: sent by a device to experts elsewhere",
-    ),
+    why=[
+        "8 tokens, each to 2 experts, as 4,096 elements of 2 bytes, of which 7/8 are elsewhere: 8 x 2 x 8,192 B x 7/8.",
+        formula(
+            "layers/moe/dispatch",
+            MIXTRAL,
+            NODE,
+            part="link_bytes",
+            batch=64,
+            **GROUP,
+            title="In all 32 layers, 32 times as many: sent by a device to experts elsewhere",
+        ),
+    ],
 )
 
 # %%
@@ -327,12 +348,13 @@ step_of = {
 }
 show(
     say(
-        f"There and back that is {formatting.quantity(2 * away, 'B')}. Cutting every expert into eight pieces (tensor parallelism, next section) "
-        f"means summing the outputs of all 64 tokens: {formatting.quantity(sent, 'B')}, {sent / (2 * away):.0f} times as much."
+        f"With 64 tokens on 8 devices, as in the question, that is {formatting.quantity(2 * away, 'B')} in all layers, there and back. Cutting every expert into eight "
+        f"pieces (tensor parallelism, next section) means summing the outputs of all 64 tokens: {formatting.quantity(sent, 'B')}, {sent / (2 * away):.0f} times as much. "
+        "Some engines send as much for expert parallelism inside a node, too: they all-gather the tokens and reduce-scatter the outputs, which is simple, and fast over NVLink."
     ),
     predict(
-        "Routing is never even. Suppose one of 8 devices gets twice the mean number of tokens, and the others wait for it. What does that do to a "
-        "decode step of 256 sequences?",
+        "Routing is never even. Suppose one of 8 devices gets twice the mean number of tokens, and the others wait for it. What does that do to the time of a "
+        "decode step of 256 sequences, with 2,048 tokens cached each?",
         {
             "it takes twice as long": "Twice the tokens, twice the FLOP. But what does this step wait for?",
             "it takes 1.5 times as long": "What takes longer: reading an expert's weights, or multiplying by them?",
@@ -342,7 +364,7 @@ show(
         why=[
             say(
                 f"The bound of the step grows from {amount(step_of['decode', 1], 's')} to {amount(step_of['decode', 2], 's')}: the busiest device "
-                "reads one expert, as the others do, and reading takes the time."
+                "computes twice as much, but reads one expert, as the others do, and reading takes the time."
             ),
             say(
                 f"With 256 *prompts* of 2,048 tokens it grows from {amount(step_of['prefill', 1], 's')} to {amount(step_of['prefill', 2], 's')}: "
@@ -359,8 +381,9 @@ show(
 # %% [markdown]
 # ## Tensor parallelism
 #
-# **Tensor parallelism** (TP) cuts every matrix. Each device gets a partial sum of a block's output, and an **all-reduce** adds these up:
-# two per layer.
+# **Tensor parallelism** (TP) cuts every matrix. The first matrices of a block are cut by columns: each device computes some elements of the hidden vector,
+# from the whole input. The last is cut by rows: each device multiplies the elements that it has, and gets a *partial sum* of the output. An
+# **all-reduce** adds these up, and nothing has to be sent in between: two all-reduces per layer, one after attention, one after the MLP.
 
 # %%
 draw(
@@ -392,7 +415,9 @@ reduced = roofline.explain(LLAMA70, "layers/attention/all_reduce", NODE, tp=8, b
 assert sent.value == next(entry.value for entry in reduced.parts if entry.subject == "link_bytes")
 show(
     formula(sent, title="Sent by each of n devices, all-reduces after attention"),
-    say("With two devices that is the tensor once, with very many twice."),
+    say(
+        "The factor (2n - 2) / n is 1 for two devices, and nearly 2 for many: each sends its whole tensor once, or nearly twice."
+    ),
 )
 
 # %%
@@ -410,16 +435,18 @@ bounded = shared[1].decode.time.bound / shared[8].decode.time.bound
 assert 4 < faster < 6
 assert bounded > 7.5
 predict(
-    "Llama 3.1 70B decodes one sequence on eight H100 instead of one (if it fitted). Each reads an eighth of the weights. How much faster is a "
-    "step, by estimate?",
+    f"Llama 3.1 70B decodes one sequence on eight H100 instead of one (if it fitted): {amount(shared[1].decode.time.estimate, 's')} on one, of which reading takes "
+    f"{amount(shared[1].decode.time.bound, 's')}. Each of eight reads an eighth. The 160 all-reduces take {amount(sent_by(shared[8].decode, 'estimate'), 's')} in all, and some "
+    "thousand short kernels as long as before. How much faster is a step, by estimate?",
     {
-        "8 times": "That is the bound, nearly. Do collectives and short kernels get eight times faster, too?",
+        "8 times": "That is the bound, nearly. Do short kernels get eight times faster, too?",
         "about 5 times": "",
         "hardly faster": "Eight memories read at once, and reading is most of a decode step.",
     },
     answer="about 5 times",
-    why=f"The bound falls by {bounded:.1f}, the estimate by **{faster:.1f}**: short kernels stay as long as they were, and two "
-    "all-reduces in each of 80 layers take time.",
+    why=f"The bound falls by {bounded:.1f}, the estimate by **{faster:.1f}**, to {amount(shared[8].decode.time.estimate, 's')}: reading takes an eighth, "
+    f"{amount(shared[1].decode.time.bound / 8, 's')}; all-reduces come on top; the rest is that short kernels stay as long as they were, and that smaller matrices reach less "
+    "of the bandwidth.",
 )
 
 # %%
@@ -440,9 +467,10 @@ show(
         )
     ),
     say(
-        f"A decode step's messages are a few kB, so the *latency* of each all-reduce counts: of {amount(sent_by(on_8.decode, 'estimate'), 's')} "
-        f"on 8 devices, bytes take {formatting.percent(sent_by(on_8.decode) / sent_by(on_8.decode, 'estimate'), 0)}. In prefill messages are large, and their "
-        f"*bytes* count: {amount(sent_by(on_8.prefill, 'estimate'), 's')} of {amount(on_8.prefill.time.estimate, 's')} for 2,048 tokens."
+        f"Messages of a decode step are a few kB, so what counts is the *latency* of each all-reduce, the time of an empty one: bytes take "
+        f"{formatting.percent(sent_by(on_8.decode) / sent_by(on_8.decode, 'estimate'), 0)} of the {amount(sent_by(on_8.decode, 'estimate'), 's')}. In prefill messages are "
+        f"large, and their *bytes* count. A prompt of 2,048 tokens takes {amount(on_8.prefill.time.estimate, 's')} on 8 devices; "
+        f"{amount(sent_by(on_8.prefill, 'estimate'), 's')} of that are all-reduces."
     ),
 )
 
@@ -461,7 +489,7 @@ show(
 )
 
 # %% [markdown]
-# ## Pipelines, and when which
+# ## Pipelines, and which one when
 #
 # **Pipeline parallelism** (PP) gives each device some of the layers. A token passes all stages one after another, so a single sequence
 # is no faster. Devices work at the same time only if several **microbatches** are under way.
@@ -479,13 +507,13 @@ predict(
         STAGES / (MICRO + STAGES): "A stage waits for the others, not for itself.",
         0.75: "That is with one microbatch.",
     },
-    why="The last microbatch enters after 11 others and then passes 4 stages: 15 columns of the drawing below. A stage works in 12 of them.",
+    why="The last microbatch enters after 11 others and then passes 4 stages: 15 columns of the drawing below. A stage works in 12 of them, and is idle in 3.",
 )
 
 # %%
 draw(
     "pipeline-parallel",
-    {"1": {"microbatches": 1}, "4": {"microbatches": 4}, "12": {"microbatches": 12}},
+    {"12": {"microbatches": 12}, "4": {"microbatches": 4}, "1": {"microbatches": 1}},
     about="Microbatches",
 )
 
@@ -511,13 +539,14 @@ filling = {m: pipelined_step(staged, prompts(16, 2048), m).bound for m in MICROB
 tensor = roofline.analyze(LLAMA70, NODE, tp=8, batch=64, context=2048, phase="decode").decode.time.bound
 show(
     table(
-        ("microbatches", "64 sequences decode a token", "16 prompts of 2,048 tokens"),
+        ("microbatches", "64 sequences decode a token, after 2,048", "16 prompts of 2,048 tokens"),
         [(m, amount(decoding[m], "s"), amount(filling[m], "s")) for m in MICROBATCHES],
         title="Llama 3.1 70B in 8 stages on H100 (bounds)",
     ),
     say(
-        "Prompts compute, so microbatches cost them nothing and fill the pipeline. In decode **every microbatch reads the weights again**: "
-        f"eight of them make it {decoding[1] / decoding[8]:.2f} times as fast, sixteen slow it down. TP on the same devices takes {amount(tensor, 's')}."
+        "Prompts are bound by compute, so microbatches cost them nothing and fill the pipeline. In decode **every microbatch reads the weights again**: "
+        f"four of them make it {decoding[1] / decoding[4]:.2f} times as fast, eight {decoding[1] / decoding[8]:.2f} times, and sixteen slow it down. With TP on the same 8 devices, "
+        f"which all read at once, the 64 sequences take {amount(tensor, 's')}."
     ),
     table(
         ("parallelism", "a device sends", "helps", "does not help"),
@@ -525,9 +554,9 @@ show(
             ("tensor", "two all-reduces per layer", "latency; memory", "beyond a node or the KV heads"),
             ("pipeline", "a vector per token and stage", "memory; throughput over slow links", "latency; few requests"),
             ("expert", "two all-to-alls per layer", "memory; large batches", "what is not an expert"),
-            ("data", "nothing", "throughput", "memory; latency"),
+            ("data: copies that work on other requests", "nothing", "throughput", "memory; latency"),
         ],
-        title="When which",
+        title="Which one when",
     ),
     takeaway(
         "First make it fit, then fast enough, then cheap. TP shortens a step, PP and EP free memory, DP multiplies what works already."
@@ -558,7 +587,7 @@ play(
     context=1023,
     tp="2",
     tries=(
-        "Batch 1, then 2, 4, 8: watch the experts that a step reads, and its time. When does it stop growing?",
+        "Batch 1, then 2, 4, 8, 16: watch the experts that a step reads, and its time. When does each grow, and why?",
         "Go from 1 to 8 devices with **measured efficiency** on. Which share do the links get, at batch 1 and at batch 1024?",
         "Qwen3 30B A3B on 8 devices: does the cache of a token still shrink from 4 to 8?",
     ),
@@ -582,8 +611,8 @@ show(
         "a claim",
         '"DeepSeek-V2 has 21 billion active parameters, so it decodes like a dense model of 21 billion." For which batch is that true?',
         say(
-            f"For one sequence, if memory is what counts: it reads its active parameters, {2 * deepseek['active'] / 1e9:.0f} GB in bf16 with the "
-            "embedding table, which is not read whole. A token in the step more brings up to 6 other experts a layer."
+            f"A step waits for bytes. With one sequence it reads the active parameters, {2 * deepseek['active'] / 1e9:.0f} GB in bf16 (less the embedding table, of which it "
+            "reads a row). Each further token may bring 6 other experts in each layer."
         ),
         table(
             ("tokens in the step", "experts met, of 160", "parameters read, billions"),

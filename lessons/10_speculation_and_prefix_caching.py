@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 10. Speculation and prefix caching
 #
-# Two ways not to do work again. A decode step reads all weights for one token of a sequence: **speculative decoding** reads them once for several. A prompt is
+# Two ways to compute tokens for less. A decode step reads all weights for one token of a sequence: **speculative decoding** reads them once for several. A prompt is
 # computed although most of it has been computed before, for another request or an earlier turn: **prefix caching** keeps its keys and values. Both leave the
 # output as it is. This lesson computes what each saves, and when it saves nothing.
 
@@ -59,7 +59,7 @@ lesson(
         "say how much memory hits take, and where they do not help",
     ],
     prerequisites=[
-        "lesson 4: the critical batch",
+        "lesson 4: the critical batch; lesson 5: estimates, launches; lesson 6: tensor parallelism",
         "lesson 7: TTFT, TPOT, Little's law; lesson 8: blocks of the cache",
     ],
     plan=[
@@ -106,8 +106,10 @@ def derived(title, expr, values, unit, source="counted", legend=True):
 # ## Several tokens for one reading
 #
 # At small batch a decode step waits for the weights, and the matrix units idle. They could compute several tokens of a sequence in the same step, if
-# these were known. So guess them: a **draft** proposes K tokens, and the model computes all of them in one step and compares. This **verification** accepts
-# the draft up to the first token that the model does not confirm; there it gives its own. A **round** is a draft and its verification.
+# these were known. So guess them: a **draft** proposes K tokens. The model passes them all in one step, together with the last known token: K + 1. A pass gives scores
+# after *each* of its tokens, and no token sees a later one, so these are the scores that K + 1 single steps would have given. This **verification** compares
+# them with the draft and accepts it up to the first token that the model would not have chosen; there it takes the model's own. If all are accepted, the scores
+# after the last give one more. A **round** is a draft and its verification.
 
 # %%
 widths = {new: pipeline(drafting.verifier, (Segment(1, new, CONTEXT, decode=True),)) for new in (1, 2, 5, 9, 17, 65, 257)}
@@ -128,7 +130,7 @@ predict(
                 for new, took in widths.items()
             ],
             title="A step over several tokens of one sequence, 1,024 cached",
-            note="The weights are read once, however many tokens they multiply. Beyond the critical batch, tokens cost time.",
+            note="The weights are read once, however many tokens they multiply. Each token adds activations, all-reduces and, in the end, computing.",
         ),
     ],
 )
@@ -137,8 +139,9 @@ predict(
 draw("speculation-tree", {"a chain of tokens": {"kind": "chain"}, "a tree": {"kind": "tree"}}, about="Draft")
 
 # %% [markdown]
-# Is the output the same? Yes: if the model samples, a drafted token is accepted with a probability (its own over the draft's, at most 1), and a rejected one is
-# drawn again, such that the distribution is exactly the model's (Leviathan et al., 2023). A bad draft costs time, never quality.
+# A **tree** drafts two candidates for each place and verifies all of them; one path is accepted. Is the output the same? Yes. If the model takes the most likely token, that is
+# compared. If it samples, a token to which the model gives probability p and the draft q is accepted with p/q, at most 1; a rejected one is drawn anew in proportion to what the
+# draft gave too little, max(0, p - q). The outcome has exactly the model's distribution (Leviathan et al., 2023). A bad draft costs time, never quality.
 #
 # Let each drafted token be accepted with probability a, the **acceptance**, whatever came before it.
 
@@ -156,7 +159,7 @@ predict(
     },
     why=[
         (
-            "One of the model's own; the first drafted one in half of the rounds; the second in half of those: 1 + 0.5 + 0.25. In general, 4 drafted and an "
+            "One of the model's own; the first drafted one in half of the rounds; the second in half of those: 1 + 0.5 + 0.25, a geometric series. With 4 drafted and an "
             "acceptance of 0.7:"
         ),
         formula(
@@ -199,7 +202,7 @@ show(
 # ## What a round costs
 #
 # The draft takes time: K small steps, one after the other. Where does it come from? A *small model* of the same vocabulary. Or layers for
-# *multi-token prediction* (MTP) that were trained with the model, as in DeepSeek-V3: a single further layer, on the model's own vectors. Or *n-grams*: copy
+# *multi-token prediction* (MTP) that were trained with the model, as in DeepSeek-V3: one further layer, run on the last vectors of the model. Or *n-grams*: copy
 # what followed the last words earlier in the text; that costs nothing, and works where the output repeats the prompt, such as in edits of code.
 
 # %%
@@ -229,7 +232,7 @@ predict(
 )
 
 # %%
-counts = list(range(11))
+counts = list(range(17))
 by_count = {
     acceptance: [drafted(count, acceptance).tpot(1, CONTEXT).estimate for count in counts] for acceptance in (0.5, 0.7, 0.9)
 }
@@ -253,9 +256,9 @@ show(
     ),
     say(
         f"One more drafted token costs a step of the draft and counts only if all before it were accepted: a to the power of its place. So there is a best number. "
-        f"And the draft takes memory: {own.weights_bytes / 1e9:.2f} GB of weights per device, and "
-        f"{with_draft.speculative.draft_kv_bytes_per_token:,.0f} bytes of cache per token beside the model's {plain_analysis.memory.kv_bytes_per_token:,.0f}. At "
-        f"{CONTEXT:,} tokens {with_draft.memory.max_batch} sequences fit instead of {plain_analysis.memory.max_batch}."
+        f"And the draft takes memory: {own.weights_bytes / 1e9:.2f} GB of weights on each of the four devices, and there "
+        f"{with_draft.speculative.draft_kv_bytes_per_token:,.0f} bytes of cache per token beside the model's {plain_analysis.memory.kv_bytes_per_token:,.0f}. With "
+        f"{CONTEXT:,} tokens each, {with_draft.memory.max_batch} sequences fit instead of {plain_analysis.memory.max_batch}."
     ),
     takeaway(
         "TPOT is the round over its tokens. Draft few tokens where acceptance is low; a fast draft may be worth more than a good one."
@@ -265,7 +268,8 @@ show(
 # %% [markdown]
 # ## Many sequences
 #
-# Verification is nearly free as long as the step waits for weights. With a batch, every sequence has its K + 1 tokens in the step.
+# Verification is nearly free as long as the step waits for weights. With a batch, every sequence has its K + 1 tokens in the step, and what is computed grows
+# with all of them.
 
 # %%
 critical = float(roofline.explain(BIG, "critical_batch", H100, tp=4).value)
@@ -278,7 +282,7 @@ predict(
     tolerance=0.03,
     hints={critical: "Each sequence has 5 tokens in the step.", critical / 4: "One more token is verified than is drafted."},
     why="5 tokens of each sequence are in the step: the critical batch over 5. Beyond that, each drafted token costs its full share of FLOP, "
-    "accepted or not.",
+    "accepted or not. Rounds still pay off for a while, since each gives several tokens; the figure shows how long.",
 )
 
 # %%
@@ -336,8 +340,8 @@ show(
             for batch in needed
         ],
         title="A round by batch, estimates",
-        note=f"Smallest batch at which drafts cost time, by acceptance: {', '.join(f'{batch} at {a:g}' for a, batch in ends.items())}. Where nearly all are "
-        "accepted little is thrown away, and the cache is read once per round.",
+        note=f"Smallest batch at which drafts cost time, by acceptance: {', '.join(f'{batch} at {a:g}' for a, batch in ends.items())}. A round reads each cache once "
+        "for all its tokens, too: with a high acceptance that is worth more than the tokens that are thrown away.",
     ),
     takeaway(
         "Speculation spends FLOP that would idle. It cuts the latency of few sequences; at large batch no FLOP idle, and rejected tokens are work thrown away."
@@ -432,15 +436,16 @@ show(
             roles=("bound", "estimate"),
             scales=("linear", "linear"),
             low=0,
-            note="Llama 3.1 8B on an H100. It falls nearly in proportion, to the time of reading the weights once.",
+            note="Llama 3.1 8B on an H100. TTFT falls nearly in proportion, down to the time of reading the weights once.",
         )
     ),
     say(
-        f"Memory is shared, too: 32 running requests have the system prompt once, {SHARED * token / 2**20:.0f} MiB instead of {32 * SHARED * token / 2**30:.0f} GiB. "
-        "What it does not help: decode, which reads the cache of every sequence as before; prompts that come once; what is alike only at the end, or for less than a block."
+        f"Memory is shared, too: the system prompt of 32 running requests is stored once, {SHARED * token / 2**20:.0f} MiB instead of {32 * SHARED * token / 2**30:.0f} GiB. "
+        "What it does not help: decode with usual kernels, which read the cache of every sequence as before (lesson 4 has the exception); prompts that come once; what is alike only at "
+        "the end, or for less than a block."
     ),
     takeaway(
-        "What is shared is the common beginning, in whole blocks. Hits shorten TTFT by the tokens that need not be computed, and leave decode as it is."
+        "What is shared is the common beginning, in whole blocks. Hits shorten TTFT by the tokens that need not be computed, and hardly change decode."
     ),
 )
 
@@ -516,7 +521,7 @@ show(
 RATE, PAUSE, TURNS = 8, 20, 6
 waiting = RATE * PAUSE * (TURNS - 1) / TURNS
 history = (MESSAGE + REPLY) * TURNS / 2  # mean of 1 to 5 turns
-ended = RATE / TURNS * PAUSE * (MESSAGE + REPLY) * TURNS  # tokens of the chats that ended in the last 20 s
+ended = RATE / TURNS * PAUSE * (MESSAGE + REPLY) * TURNS  # tokens of the chats that ended in the last 20 s, whole
 budget = roofline.analyze(LLAMA, H100, phase="decode", context=0).memory
 traffic = {
     "rate": RATE,
@@ -541,15 +546,15 @@ predict(
         waiting / PAUSE * history * token: f"Those are the chats of one second. Each waits for {PAUSE} s.",
         history * token: "That is one chat.",
     },
-    why=f"By Little's law {RATE} x 5/6 x {PAUSE} = {waiting:.0f} chats wait at a time. And the cache cannot know which chats have ended: those of the "
-    f"last {PAUSE} s are another {ended * token / 1e9:.0f} GB. If memory has all that left beside weights and running requests, nearly every turn finds its chat; if not, the chat "
-    "whose turn comes next is the one that has just gone. (Planning computes hits by Che's approximation of such a cache.)",
+    why=f"By Little's law {RATE} x 5/6 x {PAUSE} = {waiting:.0f} chats wait at a time. And the cache cannot know which chats have ended: the "
+    f"{RATE / TURNS * PAUSE:.0f} of the last {PAUSE} s, of {(MESSAGE + REPLY) * TURNS:,} tokens each (messages of {MESSAGE}, replies of {REPLY}), are another {ended * token / 1e9:.0f} GB. "
+    "Running requests need memory, too. If it holds all that, nearly every turn finds its chat; if not, the chat whose turn comes next is the one that has just gone.",
 )
 
 # %%
 show(
     table(
-        ("memory that is used", "left for caches", "prompt tokens found", "mean TTFT", "TTFT, p95"),
+        ("memory the engine may use", "left beside weights", "prompt tokens found", "mean TTFT", "TTFT, p95"),
         [
             (
                 f"{share:.0%}".replace("%", " %"),
@@ -570,10 +575,11 @@ show(
             )
         ],
         title="Chats of 6 turns on one H100, simulated",
-        note="The first message of a chat is never found, nor are the tokens of blocks that are not full.",
+        note="The first message of a chat is never found, nor are the tokens of blocks that are not full. With little memory requests wait for it, so that fewer "
+        "prompts share a step: with equal hits that may even shorten TTFT.",
     ),
     takeaway(
-        "Hits take memory: rate times pause times tokens times bytes. Running requests have it first; what they leave decides the hits."
+        "Hits take memory: of all chats that may come back, rate times pause times tokens times bytes. Running requests have it first; what they leave decides the hits."
     ),
 )
 
@@ -582,7 +588,7 @@ show(
 
 # %%
 play(
-    "Rounds with a draft, and prompts of which a part is cached. Times are bounds until measured efficiency is on; prefill is of all prompts of the batch.",
+    "Rounds with a draft, and prompts of which a part is cached. Times are estimates, or bounds with measured efficiency off; prefill is of all prompts of the batch.",
     controls=(
         "model",
         "drafted",
@@ -608,9 +614,9 @@ play(
     efficiency=True,
     tries=(
         "Which number of **drafted** tokens is best at an acceptance of 0.5, and at 0.9? And of drafts that cost nothing?",
-        "Raise the **batch** until drafts no longer help. Then draft 1 token instead of 4: how far does it go now?",
+        "Raise the **batch** with 4 drafted tokens, then with 1. Which gains more at 1, and at 128 sequences?",
         "Take Llama 3.1 **8B** with the same draft, on one device. Why does it gain less?",
-        "Raise the **cached prefix** of the prompt. What is the shortest prefill, and what does it wait for?",
+        "Raise the **cached prefix** of the prompt to 2,048. How long is prefill then, and what does it wait for?",
     ),
 )
 
@@ -636,8 +642,8 @@ show(
         say(
             f"The prompts are {fixed:,}, {fixed + 500:,}, ... tokens: {sum(fixed + 500 * call for call in range(calls)):,} in all. Each turn finds all whole blocks of the one "
             f"before: {sum((fixed + 500 * (call - 1)) // 16 * 16 for call in range(1, calls)):,} tokens, "
-            f"**{100 * sum((fixed + 500 * (call - 1)) // 16 * 16 for call in range(1, calls)) / sum(fixed + 500 * call for call in range(calls)):.0f} %**. So "
-            "the price of cached tokens is most of the bill."
+            f"**{100 * sum((fixed + 500 * (call - 1)) // 16 * 16 for call in range(1, calls)) / sum(fixed + 500 * call for call in range(calls)):.0f} %**. If "
+            "a cached token costs a tenth of another, as some providers have it, the cached ones are still half of what prompts cost."
         ),
     ),
 )

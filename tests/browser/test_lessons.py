@@ -346,7 +346,7 @@ def test_paper(opened, axe, name):
     headings = [" ".join(normalize("NFKC", heading).split()) for heading in page.locator("#content > h2").all_inner_texts()]
     text = " ".join(sheets)
     assert [heading for heading in headings if heading not in text] == []
-    assert "How this was computed" not in text
+    assert "Code of this output" not in text
     assert "Solution" not in text
     page.emulate_media(media="print")
     if name in (NAMES[0], NAMES[-1]):  # the others are made of the same parts

@@ -286,7 +286,7 @@ def _code(executed: ExecutedCell) -> str:
     items = flattened(executed.value) if isinstance(executed.value, Item) else []
     if not items or any(isinstance(item, Question) for item in items) or not any(isinstance(item, _COMPUTED) for item in items):
         return ""
-    return f'<details class="code">\n<summary>How this was computed</summary>\n{text}</details>\n'
+    return f'<details class="code">\n<summary>Code of this output</summary>\n{text}</details>\n'
 
 
 def _write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from roofline import formatting
 from roofline.teach.quantities import format_answer
-from roofline.teach.worksheets.parsing import parse_answer
+from roofline.teach.worksheets.parsing import BASE, MEANING, parse_answer
 
 Status = Literal["right", "hint", "off", "empty", "unread"]
 
@@ -19,6 +19,15 @@ _CLOSE = 0.1
 # How near a factor has to be to quantities of the problem, and how many of these are named: more of them are no help.
 _OF_QUANTITY = 0.006
 _MAX_IDEAS = 3
+# Kinds whose unit has prefixes, and the factor beyond which a number without one was meant in another unit.
+_WITH_PREFIXES = ("bytes", "flop", "flop/s", "bytes/s", "s", "parameters")
+_FORGOTTEN = 100.0
+# What a factor of two comes from, by the kind of the answer.
+_OF_TWO = {
+    "bytes": "Two bytes an element? Keys and values? There and back?",
+    "flop": "A product and its sum are two FLOP.",
+    "flop/s": "A product and its sum are two FLOP.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +95,16 @@ def judge(key: AnswerKey, text: str) -> Feedback:
     mistake = _nearest(key, answer.value)
     if mistake is not None:
         return Feedback(status="hint", text=mistake.hint)
-    return Feedback(status="off", text=f"Not yet. {_what_is_off(answer.value, key)}")
+    if answer.alone and _needs_unit(answer.value, key):
+        return Feedback(
+            status="unread", text=f"Write the unit: a number alone is in {BASE[key.kind]}. The answer is {MEANING[key.kind]}."
+        )
+    return Feedback(status="off", text=_what_is_off(answer.value, key))
+
+
+def _needs_unit(value: float, key: AnswerKey) -> bool:
+    """Whether a number without a unit was rather meant in another: it is off by more than a factor of a hundred."""
+    return key.kind in _WITH_PREFIXES and value > 0 and not 1 / _FORGOTTEN < value / key.value < _FORGOTTEN
 
 
 def _judge_choice(key: AnswerKey, text: str) -> Feedback:
@@ -129,14 +147,15 @@ def _what_is_off(value: float, key: AnswerKey) -> str:
     unit = _unit_that_is_off(factor, side, key.kind)
     if unit != "":
         return unit
+    if key.kind == "share" and value > 1:
+        return "A share is at most 1: write 0.25 or 25 %."
     if factor < 1 + _CLOSE:
         return f"It is within 10 %, a little too {side}: more than rounding. Is a small term missing, or one too many?"
     idea = _idea(factor, key)
-    if is_near(factor, 8, _NEAR):
+    if is_near(factor, 8, _NEAR) and key.kind.startswith("bytes"):
         return f"It is too {side} by a factor of 8: bits and bytes? {idea}".rstrip()
     if is_near(factor, 2, _NEAR):
-        of_two = "two bytes an element, K and V, a product and its sum are two FLOP"
-        return f"It is too {side} by a factor of 2: {of_two}. {idea}".rstrip()
+        return f"It is too {side} by a factor of 2. {_OF_TWO.get(key.kind, '')} {idea}".replace("  ", " ").rstrip()
     if idea != "":
         return f"It is too {side} by a factor of {formatting.number(factor, 3)}. {idea}"
     if is_near(factor, round(factor), _NEAR) and factor < 1000:
@@ -147,9 +166,10 @@ def _what_is_off(value: float, key: AnswerKey) -> str:
 def _unit_that_is_off(factor: float, side: str, kind: str) -> str:
     """What a factor says if it is one between units or their prefixes; else nothing."""
     for power in range(1, 6):
-        if is_near(factor, 1.024**power, _SHARP):
+        if kind.startswith("bytes") and is_near(factor, 1.024**power, _SHARP):
             return "You are off by what lies between decimal and binary prefixes: 1 KiB is 1024 B, 1 kB is 1000 B."
-        if is_near(factor, 1000.0**power, _NEAR) or is_near(factor, 1024.0**power, _NEAR):
+        prefixed = kind.startswith("bytes") and is_near(factor, 1024.0**power, _NEAR)
+        if prefixed or (kind in _WITH_PREFIXES and is_near(factor, 1000.0**power, _NEAR)):
             return f"It is too {side} by a prefix (k, M, G): check the unit."
     if is_near(factor, 100, _NEAR) and kind in ("share", "ratio"):
         return f"It is too {side} by a factor of 100: a fraction, or percent? Write the sign %."

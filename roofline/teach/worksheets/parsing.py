@@ -53,7 +53,8 @@ UNITS: dict[str, dict[str, float]] = {
     "usd": _spellings({"": 1.0}, "$", "USD", "usd", "dollar", "dollars") | {"cent": 0.01, "cents": 0.01, "¢": 0.01},
     "joules": _spellings({"m": 1e-3, **_SI}, "J", "joule", "joules") | _spellings(_SI, "Wh", scale=3600.0),
     "share": {"": 1.0, "%": 0.01, "percent": 0.01},
-    "ratio": {"": 1.0, "%": 0.01, "percent": 0.01, "x": 1.0, "X": 1.0, "×": 1.0, "times": 1.0, "fold": 1.0},
+    "ratio": {"": 1.0, "%": 0.01, "percent": 0.01, "x": 1.0, "X": 1.0, "×": 1.0, "times": 1.0, "fold": 1.0,
+              "token": 1.0, "tokens": 1.0, "expert": 1.0, "experts": 1.0},
 }  # fmt: skip
 
 BASE: dict[str, str] = {
@@ -109,11 +110,12 @@ _BEYOND = "That number is far too large or too small."
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """The number in base units, or a sentence why there is none. `bits`: its unit counted bits."""
+    """The number in base units, or a sentence why there is none. `bits`: its unit counted bits; `alone`: it has no unit."""
 
     value: float
     problem: str = ""
     bits: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,10 @@ def parse_answer(text: str, kind: str) -> ParsedAnswer:
     unit = written[part.end :].strip()
     if unit[:1] in (",", "."):
         return ParsedAnswer(0.0, "A comma stands between thousands, three digits each; a point before decimals: 1,234.5.")
+    if unit[:1] != "" and unit[0] in "+-−()*×·⋅":
+        return ParsedAnswer(
+            0.0, "Numbers are multiplied and divided here, as in 2*32/8, but not added, and brackets are not read."
+        )
     return _in_unit(part.value, unit, kind)
 
 
@@ -265,7 +271,7 @@ def _in_unit(value: float, unit: str, kind: str) -> ParsedAnswer:
     plain = _spelled(unit)
     own = UNITS[kind]
     if plain == "":
-        return ParsedAnswer(value)
+        return ParsedAnswer(value, alone=True)
     for spelling in (plain, _without_of(plain)):
         if spelling in own:
             return ParsedAnswer(value * own[spelling], "", kind.startswith("bytes") and _in_bits(spelling))

@@ -124,6 +124,9 @@ class Worked:
         return " = ".join([formula.latex, formula.substituted_latex, number(formula.value, as_latex=True) + unit])
 
 
+_DIMENSIONS = ("layers", "hidden size", "query heads", "KV heads", "head width")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One problem with its numbers. Texts are Markdown, with `$n_kv$` for a symbol of the nomenclature."""
@@ -153,9 +156,15 @@ class Problem:
 
     @property
     def quantities(self) -> tuple[KnownQuantity, ...]:
-        """What the formulas of the solution are computed from; equal numbers of one name once, nothing that is 0 or 1."""
+        """What the formulas of the solution are computed from, as far as the text gives it, but nothing that is 0 or 1."""
         steps = [step for step in self.solution if isinstance(step, Worked)]
-        return tuple(dict.fromkeys(one for step in steps for one in step.inputs if one.value > 0 and one.value != 1))
+        given = (one for step in steps for one in step.inputs if one.value > 0 and one.value != 1)
+        return tuple(dict.fromkeys(one for one in given if self._gives(one.name)))
+
+    def _gives(self, name: str) -> bool:
+        """Whether the text has a quantity; those that are no dimensions of a model are taken for given."""
+        dimension = name.removeprefix("the ").removeprefix("number of ")
+        return dimension not in _DIMENSIONS or dimension in self.text
 
     @property
     def hints(self) -> tuple[tuple[str | Worked, ...], ...]:

@@ -43,7 +43,9 @@ def _dimensions(model: str) -> tuple[KnownQuantity, ...]:
         "L": spec.num_hidden_layers, "d_model": spec.hidden_size, "n_q": getattr(mixer, "num_attention_heads", 0),
         "n_kv": getattr(mixer, "num_key_value_heads", 0), "d_head": getattr(mixer, "head_dim", 0),
     }  # fmt: skip
-    return _inputs({name: (value, "") for name, value in values.items() if value})
+    own = facts.model(model.partition("@")[0]).num_hidden_layers
+    published = {"L_0": (own, "the published number of layers")} if own != spec.num_hidden_layers else {}
+    return _inputs({**{name: (value, "") for name, value in values.items() if value}, **published})
 
 
 def explained(lead: str, model: str, subject: str, card: str | None = None, **options: Any) -> Worked:

@@ -10,6 +10,7 @@ from roofline import formatting
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import stages
 from roofline.predict.request import prepare
+from roofline.specs.library import load_hardware
 from roofline.specs.workload import decode
 from roofline.teach.lessons.draw.canvas import Canvas, Drawing, Hue
 from roofline.teach.lessons.draw.expert_parallel import mixture
@@ -39,6 +40,9 @@ _LAYOUTS: dict[Layout, _Parts] = {
     "dp-ep": _Parts("Data-parallel attention, expert parallelism", {"dp": 8, "ep": 8}, ("a copy", "experts", "sequences")),
 }
 
+_EXCHANGE: dict[Layout, dict[str, str]] = {"dp-ep": {"deepep_mode": "normal"}}
+"""Tokens go to the devices of their experts, whatever a usual engine does inside a node."""
+
 
 def draw(
     layout: Layout = "tp", model: str = "mixtral-8x7b", node: str = "dgx-h100", batch: int = 64, context: int = 4096
@@ -54,15 +58,17 @@ def draw(
     """
     title, _, moe = mixture(model)
     parts = _LAYOUTS[layout]
-    result = roofline.analyze(model, node, batch=batch, context=context, phase="decode", ignore_capacity=True, **parts.sizes)  # type: ignore[arg-type]
+    options = {**parts.sizes, **_EXCHANGE.get(layout, {})}
+    result = roofline.analyze(model, node, batch=batch, context=context, phase="decode", ignore_capacity=True, **options)  # type: ignore[arg-type]
     memory, here = result.memory, batch // parts.sizes.get("dp", 1)
     tp, pp, ep, dp = (parts.sizes.get(name, 1) for name in ("tp", "pp", "ep", "dp"))
-    request = prepare(model, node, ignore_capacity=True, **parts.sizes)
+    request = prepare(model, node, ignore_capacity=True, **options)
     step = decode(batch, context)
     graphs = [build(request.model, request.deployment, request.precision, step, stage) for stage in stages(request.model, pp)]
     sent = [float(sum(operator.cost().link_bytes * repeat for operator, repeat in graph.values())) for graph in graphs]
     links = max(sent)
     graph = graphs[sent.index(links)]
+    outside = sum(operator.cost().link_bytes * repeat for path, (operator, repeat) in graph.items() if "layers/" not in path)
     canvas = Canvas(height=352)
     left, pitch = 112.0, 81.0
     rows: tuple[tuple[str, str, Hue, float], ...] = (
@@ -81,15 +87,8 @@ def draw(
         for name, _, hue, y in rows:
             canvas.box(x, y, _WIDE, _HIGH, hue="grey", empty=True)
             if name == "experts":
-                cell = _WIDE / moe.num_experts
-                for expert in range(moe.num_experts):
-                    if expert:
-                        canvas.line((x + expert * cell, y), (x + expert * cell, y + _HIGH), wide=0.5)
-                    if ep > 1:
-                        if expert == device:
-                            _fill(canvas, x + expert * cell, y + band, cell, tall, hue)
-                    else:
-                        _fill(canvas, x + (expert + slice_ / tp) * cell, y + band, max(cell / tp, 1.6), tall, hue)
+                parts_across, own = (moe.num_experts, device) if ep > 1 else (tp, slice_)
+                _fill(canvas, x + own * _WIDE / parts_across, y + band, _WIDE / parts_across, tall, hue)
             else:
                 _fill(canvas, x + slice_ * _WIDE / tp, y + band, _WIDE / tp, tall, hue)
         canvas.label(
@@ -105,15 +104,19 @@ def draw(
     canvas.label(
         f"On each device: {formatting.quantity(memory.weights_bytes, 'B', 3)} of weights and "
         f"{formatting.quantity(cache, 'B', 3)} of "
-        "KV cache",
+        f"KV cache{'' if memory.fits else '. It has less: this does not fit'}",
         8,
         282,
         strong=True,
     )
     canvas.label(
-        f"Sent by it in a decode step: {formatting.quantity(links, 'B', 3)}. {_collectives(graph)}", 8, 306, hue="purple"
+        f"Sent by it in a decode step: {formatting.quantity(links, 'B', 3)}. {_collectives(graph, float(outside))}",
+        8,
+        306,
+        hue="purple",
     )
-    canvas.label(f"{title} in bf16, {batch} sequences with {context:,} tokens each, on {node}", 8, 332, size=12, hue="grey")
+    where = load_hardware(node)[0].title
+    canvas.label(f"{title} in bf16, {batch} sequences with {context:,} tokens each, on {where}", 8, 332, size=12, hue="grey")
     divided = f"attention: {parts.says[0]}; experts: {parts.says[1]}; KV cache: {parts.says[2]}"
     return canvas.drawing(
         f"parallel-layouts-{layout}",
@@ -129,8 +132,8 @@ def _fill(canvas: Canvas, x: float, y: float, wide: float, tall: float, hue: Hue
     canvas.area((x, y), (x + wide, y), (x + wide, y + tall), (x, y + tall), hue=hue, strong=True)
 
 
-def _collectives(graph: Graph) -> str:
-    """What is sent, in words."""
+def _collectives(graph: Graph, outside: float) -> str:
+    """What is sent, in words; some bytes of it outside the layers."""
     names = {
         "all_reduce": "all-reduce",
         "all_to_all": "all-to-all",
@@ -143,6 +146,8 @@ def _collectives(graph: Graph) -> str:
             counts[names[operator.kind]] = counts.get(names[operator.kind], 0) + 1
     each = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items())
     listed = [f"in each layer {each}"] if counts else []
+    if any(operator.kind in names and not path.startswith("layers/") for path, (operator, _) in graph.items()):
+        listed.append(f"{formatting.quantity(outside, 'B', 3)} for embedding and LM head")
     if any(operator.kind == "send_recv" for operator, _ in graph.values()):
         listed.append("a message to the next stage")
     text = ", ".join(listed) or "replicas are independent"

@@ -89,6 +89,6 @@ def draw(model: str = "llama-3.1-8b", hardware: str = "a100-sxm-80gb", tokens: i
         "prefill-and-decode" + (f"-{batch}" if batch > 1 else ""),
         "The same matrix with many rows and with few" if batch > 1 else "The same matrix with many rows and with one",
         f"A matrix of {inputs:,} x {outputs:,} weights. {'. '.join(parts)}. Both read all weights.",
-        f"The output projection of one layer of {spec.title} in bf16 on {device.title}, at its bounds; matrices are to scale. "
-        f"The ridge point is at {peak / bandwidth:.0f} FLOP/byte. The two bars of a phase have one scale.",
+        f"The output projection of one layer of {spec.title} in bf16 on {device.title}; matrices are to scale. "
+        f"Bars of a phase are in proportion. Computing is longer from {peak / bandwidth:.0f} FLOP/byte on, the ridge point.",
     )

@@ -86,7 +86,7 @@ def _chain(acceptance: float) -> Drawing:
         size=12,
     )
     canvas.box(left + drafted * pitch + 0, 150, 72, 34, "+ 1", hue="orange", dashed=True, empty=True, size=12)
-    canvas.label("if all are", left + drafted * pitch + 36, 196, anchor="middle", size=11, hue="grey")
+    canvas.label("all accepted", left + drafted * pitch + 36, 196, anchor="middle", size=11, hue="grey")
     terms = " + ".join(
         [
             "1",
@@ -105,7 +105,7 @@ def _chain(acceptance: float) -> Drawing:
         "the next is rejected and replaced by the model's own token, the rest is discarded. If each is accepted "
         "with probability "
         f"{acceptance:g}, a round gives {expected:.3g} tokens on average.",
-        f"{acceptance:g} is an example: it depends on model, draft and text. The words too.",
+        f"The words and the acceptance of {acceptance:g} are examples: it depends on model, draft and text.",
     )
 
 
@@ -143,7 +143,7 @@ def _tree(acceptance: float, second: float) -> Drawing:
 
     nodes = node("", 0, 0, 4, (66, middle), 1.0)
     canvas.label(
-        f"{nodes} drafted tokens are verified in one pass; green is accepted, with a second candidate at its end",
+        f"{nodes} drafted tokens are verified in one pass; the green path is accepted, up to a second candidate",
         8,
         306,
         size=12,
@@ -164,5 +164,6 @@ def _tree(acceptance: float, second: float) -> Drawing:
         f"the tree. One path is accepted. With chances of {acceptance:g} and {second:g} for the first and second "
         "candidate a round gives "
         f"{expected:.3g} tokens on average, and a chain of {_DEPTH} tokens {chain:.3g}.",
-        f"{acceptance:g} and {second:g} are examples, as are the words.",
+        f"The chances of a first and a second candidate, {acceptance:g} and {second:g}, are examples, as are the words. The "
+        "chance of a path is the product of its own.",
     )

@@ -49,7 +49,7 @@ def draw(
     if part == "mlp":
         n, k = operators["layers/mlp/gate_up_proj"].dims["n"], operators["layers/mlp/down_proj"].dims["k"]
         first, middle, last = (
-            ("gate and up: columns", f"{wide:,} x {n:,}"),
+            ("gate and up: columns", f"{wide:,} x {n // 2:,},\ntwice"),
             ("SiLU, product", f"{k:,} wide"),
             f"{k:,} x {wide:,}",
         )
@@ -115,11 +115,12 @@ def draw(
         size=12,
         hue="grey",
     )
+    shape = first[1].replace("\n", " ")
     what = "The feed-forward block" if part == "mlp" else "Attention"
     return canvas.drawing(
         f"tensor-parallel-{part}-{devices}",
         f"{what} on {devices} tensor-parallel devices",
-        f"{what} of {read.title} on {devices} devices. Each has columns of the first matrices ({first[1]}), computes its part "
+        f"{what} of {read.title} on {devices} devices. Each has columns of the first matrices ({shape}), computes its part "
         f"({middle[1]}), and multiplies with its rows of the last matrix ({last}). The partial sums are added by "
         "one all-reduce, of "
         f"which each device sends {formatting.quantity(sent, 'B', 3)}.",

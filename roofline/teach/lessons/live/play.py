@@ -262,7 +262,7 @@ _FIXED: dict[str, Callable[[Any], Control]] = {
     "context": _count("context", "Context", "tokens", _MOST_TOKENS, "cached before a decode step"),
     "input_len": _count("input_len", "Prompt", "tokens", _MOST_TOKENS, "of each sequence"),
     "output_len": _count("output_len", "Output", "tokens", 16384, "of each request", low=2),
-    "cached_prefix": _count("cached_prefix", "Cached prefix", "tokens", _MOST_TOKENS, "of each prompt", low=0),
+    "cached_prefix": _count("cached_prefix", "Cached prefix", "tokens", 8192, "of each prompt", low=0),
     "drafted": _count("drafted", "Drafted", "tokens", 16, "per round, for each sequence", low=0),
     "acceptance": lambda value: Control(
         key="acceptance", label="Acceptance", kind="number", value=value, low=0, high=1, step=0.01,

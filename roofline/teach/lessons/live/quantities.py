@@ -226,7 +226,8 @@ def tile(name: str, run: Run) -> Tile:
         UnknownNameError: there is no such quantity.
     """
     known = quantity(name)
-    return Tile(label=known.label, cell=_cell(known.value(run), known.unit), note=known.note)
+    estimated = known.note == "at least" and run.values.get("efficiency", False)
+    return Tile(label=known.label, cell=_cell(known.value(run), known.unit), note="estimate" if estimated else known.note)
 
 
 def _cell(value: float | None, unit: str) -> Cell:

@@ -61,7 +61,7 @@ def draw(rng: Rng) -> Problem:
             (
                 "The embedding and the LM head hold a row for every token of the vocabulary each. A layer has the "
                 "projections of "
-                "attention and the three matrices of the feed-forward block; the norms are a few thousand weights."
+                "attention and the three matrices of the feed-forward block; the norms are few weights."
             ),
             worked.of_model("The two tables:", name, _TABLES, "parameters", "parameters"),
             worked.of_model("Attention, in all layers:", name, _ATTENTION, "parameters", "parameters"),

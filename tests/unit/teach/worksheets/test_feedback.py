@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -58,6 +59,7 @@ def test_hints(text: str, hint: str) -> None:
         ("1.7 MB", "factor of 13"),
         ("200 kB", "too large, but by less"),
         ("1 kB", "factor of 131"),
+        ("0.5 PB", "more than a factor of ten"),
         ("37 B", "too small, by more than a factor of ten"),
         ("0", "not zero"),
         ("128 Kb", "eight of them are a byte"),
@@ -68,6 +70,41 @@ def test_what_is_off(text: str, said: str) -> None:
     found = judge(KEY, text)
     assert found.status == "off"
     assert said in found.text
+
+
+@pytest.mark.parametrize("text", ["131", "0.131", "1.3e9"])
+def test_a_forgotten_unit_is_no_wrong_answer(text: str) -> None:
+    """131 for 131 kB is 131 B, a thousandth: the unit is asked for, and the answer may be given again."""
+    said = judge(KEY, text)
+    assert said.status == "unread"
+    assert said.text == "Write the unit: a number alone is in B. The answer is an amount of memory."
+
+
+def test_a_share_beyond_one() -> None:
+    """25 for 25 % where 20 % is right is off by 125; the sign is what is missing."""
+    share = AnswerKey(kind="share", value=0.2, tolerance=0.02, choices=(), mistakes=())
+    assert judge(share, "25").text == "A share is at most 1: write 0.25 or 25 %."
+    assert judge(share, "25 %").text.startswith("It is too large")
+
+
+def test_factors_of_two_and_eight_by_kind() -> None:
+    """Bits and bytes, keys and values are of bytes alone."""
+    plain = AnswerKey(kind="ratio", value=7.2, tolerance=0.02, choices=(), mistakes=())
+    assert judge(plain, "0.9").text == "It is too small by a factor of 8."
+    assert judge(plain, "14.4").text == "It is too large by a factor of 2."
+    assert "Keys and values?" in judge(KEY, "256 KiB").text
+    assert "A product and its sum" in judge(replace(KEY, kind="flop", mistakes=()), "262144").text
+
+
+def test_the_published_depth_is_named() -> None:
+    """64 layers of Qwen3 32B where the problem says 52: not the 64 query heads, which it does not have."""
+    problem = next(
+        made for seed in range(1, 99) if "instead of" in (made := make(TEMPLATES["transformer-mlp-weights"], seed)).text
+    )
+    layers, published = (int(number) for number in re.findall(r"(\d+) layers .* instead of (\d+)", problem.text)[0])
+    said = judge(problem.key, f"{problem.answer.value * published / layers} B").text
+    assert "the published number of layers over the number of layers" in said or "within 10 %" in said
+    assert "query heads" not in said
 
 
 def test_nothing_and_no_number() -> None:
@@ -111,7 +148,7 @@ def test_a_factor_is_named() -> None:
     assert "factor of 40. That is the number of layers (40)" in judge(key, f"{131072 / 40}").text
     assert "too large by a factor of 40. That is the number of layers" in judge(key, f"{131072 * 40}").text
     assert "That is the share (0.7)" in judge(key, f"{131072 * 0.7}").text
-    assert "the number of layers times the batch (40 x 12)" in judge(key, f"{131072 * 480}").text
+    assert "the number of layers times the batch (40 x 12)" in judge(key, f"{131072 * 480} B").text
     assert "the number of layers over the batch (40 / 12)" in judge(key, f"{131072 / 40 * 12}").text
     assert judge(key, f"{131072 * 17}").text.endswith("factor of 17.")
 

@@ -165,7 +165,7 @@ def test_hints_and_quantities(template: Template) -> None:
         texts = [step for hint in problem.hints for step in hint if isinstance(step, str)]
         assert not any(problem.right_answer in text for text in texts)
         if any(isinstance(step, Worked) for step in problem.solution):
-            assert problem.quantities
+            assert any(step.inputs for step in problem.solution if isinstance(step, Worked))
         for quantity in problem.quantities:
             assert math.isfinite(quantity.value)
             assert quantity.value > 0
