@@ -18,6 +18,7 @@ from executed_lessons import NAMES, done
 from roofline.errors import InputError
 from roofline.teach.lessons.build import index, page
 from roofline.teach.lessons.live.view import live_view
+from roofline.teach.worksheets.parsing import BASE
 
 SEED, ROUNDS = 20261122, 12
 REFUSED = "(state) => { try { model.view(state) } catch (error) { return error.message } }"
@@ -80,15 +81,26 @@ def test_a_section_waits_for_its_prediction(opened, name):
     first.locator('button[type="submit"]').click()
     assert "guess" in first.locator(".feedback").inner_text() or "Choose one" in first.locator(".feedback").inner_text()
     assert not answer.is_visible()
-    if first.locator('input[type="radio"]').count():
-        first.locator('input[type="radio"]').first.check()
-    else:
-        first.locator('input[type="text"]').fill("3")
-    first.locator('button[type="submit"]').click()
-    assert first.locator(".feedback").inner_text() != ""
+    guess(first)
     assert answer.is_visible()
     assert waiting.count() < before
     assert first.locator('button[type="submit"]').is_disabled()
+
+
+def guess(box):
+    """Commits to a choice, or to 3; where a number alone is far from what it can be, the unit is asked for first."""
+    if box.locator('input[type="radio"]').count():
+        box.locator('input[type="radio"]').first.check()
+    else:
+        box.locator('input[type="text"]').fill("3")
+    box.locator('button[type="submit"]').click()
+    if box.get_attribute("data-status") == "unread":
+        assert "Write the unit" in box.locator(".feedback").inner_text()
+        assert not box.locator(".answer").is_visible()
+        kind = json.loads(box.locator('script[type="application/json"]').text_content())["kind"]
+        box.locator('input[type="text"]').fill(f"3 {BASE[kind]}")
+        box.locator('button[type="submit"]').click()
+    assert box.locator(".feedback").inner_text() != ""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -165,12 +177,7 @@ def test_the_path_of_a_student(opened, name):
         if number % 2:
             one.locator(".skip-it").click()
         else:
-            if one.locator('input[type="radio"]').count():
-                one.locator('input[type="radio"]').first.check()
-            else:
-                one.locator('input[type="text"]').fill("3")
-            one.locator('button[type="submit"]').click()
-            assert one.locator(".feedback").inner_text() != ""
+            guess(one)
         assert one.locator(".answer").is_visible()
     assert waiting.count() == 0
     tiles = page.locator("#tiles .value")
