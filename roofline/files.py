@@ -284,6 +284,9 @@ def read_parquet(file: IO[bytes], path: Path, *, max_rows: int = MAX_PARQUET_ROW
             raise SpecError(f"has {about.num_rows:,} rows; at most {max_rows:,} are read", path=path)
         _check_unpacked(about, file.seek(0, os.SEEK_END), path)
         schema = about.schema.to_arrow_schema()
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for index, name in enumerate(schema.names) if name in schema.names[:index])
+            raise SpecError(f"column {twice!r:.60} is there more than once", path=path)
         columns = [about.schema.column(index) for index in range(about.num_columns)]
         nested = {
             one.path.partition(".")[0] for one in columns if one.physical_type == "BYTE_ARRAY" and one.path not in schema.names
@@ -292,7 +295,7 @@ def read_parquet(file: IO[bytes], path: Path, *, max_rows: int = MAX_PARQUET_ROW
         texts = [one.path for one in columns if one.physical_type == "BYTE_ARRAY" and one.path in chosen]
         texts = [name for name in texts if _is_text(pa.types, schema.field(name).type)]
         # each text once, not once a row, until their length is known
-        table = pq.ParquetFile(file, read_dictionary=texts).read(columns=chosen)
+        table = pq.read_table(file, columns=chosen if nested else None, read_dictionary=texts)
         for name in texts:
             _check_texts(table.column(name), name, path)
         return table.cast(pa.schema([schema.field(name) for name in table.column_names], table.schema.metadata))

@@ -254,6 +254,16 @@ def test_parquet_with_one_long_text_in_every_row(packed: Callable[..., Path]) ->
         parquet(path)
 
 
+def test_parquet_with_a_column_twice(tmp_path: Path) -> None:
+    """Texts or numbers."""
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    pq = pytest.importorskip("pyarrow.parquet")
+    for values in (["x"], [1]):
+        pq.write_table(pa.table([pa.array(values)] * 2, names=["a", "a"]), tmp_path / "t.parquet")
+        with pytest.raises(SpecError, match="column 'a' is there more than once"):
+            parquet(tmp_path / "t.parquet")
+
+
 def test_no_parquet(tmp_path: Path) -> None:
     """Said of what ends early and of what is something else."""
     pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
