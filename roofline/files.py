@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
-from roofline.errors import InputError, SpecError
+from roofline.errors import InputError, MissingExtraError, SpecError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -249,6 +249,89 @@ class _Input(io.RawIOBase):
         if self._file is not None:
             self._file.close()
         super().close()
+
+
+# Parquet, which packs: a few kB can stand for billions of equal values, or for one long text in each of them
+
+MAX_PARQUET_ROWS = 2**26
+_MAX_VALUES, _FREE_VALUES, _VALUES_PER_BYTE = 2**31, 2**27, 256
+_FREE_UNPACKED, _MAX_RATIO = 2**30, 300
+_MAX_TEXT = 2**31
+
+
+def read_parquet(file: IO[bytes], path: Path, *, max_rows: int = MAX_PARQUET_ROWS) -> Any:
+    """Return the content of a Parquet file as a PyArrow table, if memory holds it.
+
+    Texts inside lists and structures are left out: no table that is read here has any.
+
+    Args:
+        file: open and seekable, as of `open_input`.
+        path: of the file, for messages.
+        max_rows: rows; more are refused.
+
+    Raises:
+        SpecError: no Parquet, a damaged file, or one that unpacks to more than a file of its size may.
+        MissingExtraError: PyArrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtraError("reading Parquet", "parquet") from None
+    try:
+        about = pq.read_metadata(file)
+        if about.num_rows > max_rows:
+            raise SpecError(f"has {about.num_rows:,} rows; at most {max_rows:,} are read", path=path)
+        _check_unpacked(about, file.seek(0, os.SEEK_END), path)
+        schema = about.schema.to_arrow_schema()
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for index, name in enumerate(schema.names) if name in schema.names[:index])
+            raise SpecError(f"column {twice!r:.60} is there more than once", path=path)
+        columns = [about.schema.column(index) for index in range(about.num_columns)]
+        nested = {
+            one.path.partition(".")[0] for one in columns if one.physical_type == "BYTE_ARRAY" and one.path not in schema.names
+        }
+        chosen = [name for name in schema.names if name not in nested]
+        texts = [one.path for one in columns if one.physical_type == "BYTE_ARRAY" and one.path in chosen]
+        texts = [name for name in texts if _is_text(pa.types, schema.field(name).type)]
+        # each text once, not once a row, until their length is known
+        table = pq.read_table(file, columns=chosen if nested else None, read_dictionary=texts)
+        for name in texts:
+            _check_texts(table.column(name), name, path)
+        return table.cast(pa.schema([schema.field(name) for name in table.column_names], table.schema.metadata))
+    except (pa.ArrowException, OSError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SpecError(f"is no Parquet file, or a truncated one ({why:.120})", path=path) from None
+
+
+def _is_text(types: Any, kind: Any) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _check_unpacked(about: Any, size: int, path: Path) -> None:
+    """Refuse a Parquet file that would be too large in memory, by its own description."""
+    groups = [about.row_group(index) for index in range(about.num_row_groups)]
+    values = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
+    unpacked = sum(group.total_byte_size for group in groups)
+    if values > min(_MAX_VALUES, max(_FREE_VALUES, _VALUES_PER_BYTE * size)) or unpacked > max(
+        _FREE_UNPACKED, _MAX_RATIO * size
+    ):
+        raise SpecError(
+            f"has {size:,} bytes, which unpack to {values:,} values in {unpacked:,} bytes: far more than tables of measured or "
+            "computed numbers do",
+            path=path,
+        )
+
+
+def _check_texts(column: Any, name: str, path: Path) -> None:
+    """Refuse a column of a Parquet file whose texts, repeated in its rows, would be too long in memory."""
+    import pyarrow.compute as pc
+
+    length = 0
+    for chunk in column.chunks:
+        length += pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+    if length > _MAX_TEXT:
+        raise SpecError(f"column {name!r:.60}: its texts have {length:,} bytes; at most {_MAX_TEXT:,} are read", path=path)
 
 
 # Writing

@@ -14,6 +14,7 @@ ADOPTED = {
     "README.md": "readme",
     "CONTRIBUTING.md": "contributing",
     "CHANGELOG.md": "changelog",
+    "SECURITY.md": "security-policy",
     "measurements/README.md": "measurements",
     "benchmarks/README.md": "benchmarks",
     "lessons/README.md": "course",

@@ -109,7 +109,7 @@ def formulas(cls: type[Operator], **switches: Any) -> list[Formula]:
     cost = cls(dtypes=dtypes, **{name: _symbol(name) for name in _needed(cls)}, **given).cost()
     found = []
     for name in FIELDS:
-        expr = sympy.sympify(getattr(cost, name))
+        expr = sympy.sympify(getattr(cost, name), strict=True)
         if expr != 0:
             where, short = _in_parts(expr)
             parts = [f"{latex(part)} = {latex(value)}" for part, value in where]

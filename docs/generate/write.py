@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generate import adopted, commands, decisions, hardware, how_accurate, models, operators, python, schedulers, tutorial
+from generate import (
+    adopted,
+    commands,
+    decisions,
+    hardware,
+    how_accurate,
+    licences,
+    models,
+    operators,
+    python,
+    schedulers,
+    tutorial,
+)
 
-_WRITERS = (adopted, commands, decisions, hardware, how_accurate, models, operators, python, schedulers, tutorial)
+_WRITERS = (adopted, commands, decisions, hardware, how_accurate, licences, models, operators, python, schedulers, tutorial)
 
 
 def texts() -> dict[str, str]:

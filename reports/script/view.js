@@ -6,10 +6,10 @@ function valueOf(cell) {
   return cell.value === null || cell.value === undefined ? null : String(cell.value);
 }
 
-/** A text; addresses of sources as links. */
+/** A text; addresses of sources as links, and of no other kind. */
 function linked(text) {
-  if (!text.startsWith("https://")) return [text];
-  return text.split(", ").flatMap((address, index) => [index ? ", " : "", h("a", { href: address, rel: "noreferrer" }, address)]);
+  const link = (part) => (part.startsWith("https://") ? h("a", { href: part, rel: "noreferrer" }, part) : part);
+  return text.startsWith("https://") ? text.split(", ").flatMap((part, index) => [index ? ", " : "", link(part)]) : [text];
 }
 
 /** The text of a cell, and beside it that of the pinned one. */

@@ -34,7 +34,7 @@ def intensity(operator: Operator, flops: Flops = "total", traffic: Iterable[Traf
     B
     """
     cost = operator.cost()
-    return sympy.cancel(sympy.together(sympy.sympify(_flops(cost, flops)) / _bytes(cost, traffic)))
+    return sympy.cancel(sympy.together(sympy.sympify(_flops(cost, flops), strict=True) / _bytes(cost, traffic)))
 
 
 def _flops(cost: Cost, kind: Flops) -> Expr:
@@ -70,7 +70,7 @@ def limit_context(expr: Expr) -> Expr:
 
 def _limit(expr: Expr, variable: sympy.Symbol) -> Expr:
     """The limit at infinity; which argument of a maximum or minimum wins there is settled first."""
-    settled = sympy.sympify(expr)
+    settled = sympy.sympify(expr, strict=True)
     # From the inside out: what an inner one settles to decides on the outer.
     while open_ones := [extreme for extreme in settled.atoms(sympy.Max, sympy.Min) if extreme.has(variable)]:
         chosen = min(open_ones, key=sympy.count_ops)

@@ -98,7 +98,7 @@ def layout(expr: Expr) -> Node:
     >>> layout(symbol("P") / symbol("beta"))
     Fraction(above=Named(symbol=P), below=Named(symbol=beta))
     """
-    return _node(sympy.sympify(expr))
+    return _node(sympy.sympify(expr, strict=True))
 
 
 def _node(expr: Any) -> Node:

@@ -270,7 +270,7 @@ def evaluate(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> int | float:
     >>> evaluate(2 * B * n, {B: 10**18, n: 3}), evaluate(B / n, {B: 6, n: 4})
     (6000000000000000000, 1.5)
     """
-    value = _evaluate(sympy.sympify(expr), {variable: _exact(number) for variable, number in values.items()})
+    value = _evaluate(sympy.sympify(expr, strict=True), {variable: _exact(number) for variable, number in values.items()})
     if isinstance(value, Fraction):
         return value.numerator if value.denominator == 1 else float(value)
     return value

@@ -87,7 +87,7 @@ def live_page(
         style=style,
         script=own,
         packed=packed,
-        policy=_policy([script, own, plotly], style),
+        policy=content_policy(style, (script, own, plotly), plots=True),
         controls_json=as_json([asdict(control) for control in controls]),
     )
 
@@ -120,21 +120,33 @@ _CRISP = "".join(
 )
 
 
-def _policy(scripts: Sequence[str], style: str) -> str:
-    """What the page may do: run these scripts, also in a worker, use this style, show its own images. Nothing else."""
-    styles = (style, "", _CRISP)
-    return "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(map(csp_hash, scripts))}",
-            f"style-src 'unsafe-hashes' {' '.join(map(csp_hash, styles))}",
-            "img-src data: blob:",
-            "worker-src blob:",
-            "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
+def content_policy(style: str, scripts: Sequence[str] = (), *, plots: bool = False) -> str:
+    """Return what a page may do, as a content security policy: use this style, run these scripts, show images that it holds.
+
+    It may load nothing, send nothing, and run nothing that text in it could bring along: neither other scripts, nor attributes
+    such as `onclick`, nor addresses of the form `javascript:`.
+
+    Args:
+        style: the content of the `style` element.
+        scripts: the contents of the `script` elements, and of what they add themselves.
+        plots: whether plotly.js draws in it, in images and with the style that it writes, and a worker computes.
+    """
+    directives = {
+        "default-src": "'none'",
+        "script-src": " ".join(map(csp_hash, scripts)) or "'none'",
+        "style-src": csp_hash(style),
+        "img-src": "data:",
+        "connect-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    if plots:
+        directives |= {
+            "style-src": f"'unsafe-hashes' {' '.join(map(csp_hash, (style, '', _CRISP)))}",
+            "img-src": "data: blob:",
+            "worker-src": "blob:",
+        }
+    return "; ".join(f"{name} {values}" for name, values in directives.items())
 
 
 # Content of a page: templates, styles, scripts, data; and the hashes by which the policy lists what is inline

@@ -41,6 +41,7 @@ HOSTILE = {
     "arabic": "نموذج ٨ مليار",
     "controls": "a\x00b\x1b[31mc\r\nd\u2028e",
     "link": "javascript:alert(1)",
+    "link behind a link": "https://a, javascript:alert(1)",
 }
 
 

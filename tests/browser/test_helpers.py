@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 
+import pytest
 from browser.paper import num_images, pages_of
 from browser.standin import made
 from browser.waits import wait_until
@@ -17,6 +18,30 @@ def test_waiting_is_not_refused_by_the_policy_of_a_page(open_page, tmp_path):
     page.evaluate("() => { setTimeout(() => { window.late = 3; }, 200); }")
     wait_until(page, "window.late === 3")
     wait_until(page, "(number) => window.late === number", 3)
+
+
+@pytest.mark.parametrize(
+    ("inside", "directives"),
+    [
+        ('<p style="color: red">a</p>', {"style-src-attr"}),
+        ("<style>p { color: red; }</style>", {"style-src-elem"}),
+        ("<script>window.ran = true;</script>", {"script-src-elem"}),
+        ('<img src="x" onerror="window.ran = true">', {"img-src", "script-src-attr"}),
+        ("<p>a</p>", set()),
+    ],
+)
+def test_what_a_policy_refuses_is_noticed(contexts, tmp_path, inside, directives):
+    """By the same listener as in `open_page`: nothing that is refused runs, and each is a message on the console."""
+    page = contexts().new_page()
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text))
+    file = tmp_path / "page.html"
+    file.write_text(made().replace("<main>", f"<main>{inside}", 1), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.locator("html[data-live]").wait_for(state="attached")
+    assert page.evaluate("window.ran") is None
+    assert {text.split()[3] for text in refused if text.startswith("content security policy: ")} == directives
+    page.close()
 
 
 def _pdf(contents: bytes) -> bytes:

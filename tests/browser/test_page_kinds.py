@@ -12,10 +12,12 @@ import pytest
 from browser.paper import printed
 from browser.waits import settle
 from executed_lessons import done
+from page_parts import check_policy
 from shared_results import shared
 
 from roofline.cli.app import app
 from roofline.teach.lessons.build import page as lesson_page
+from roofline.teach.term.build import build as build_term
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = shlex.quote(str(ROOT / "docs" / "examples"))
@@ -41,6 +43,20 @@ KINDS = {
     "worksheet-answers": ["worksheet roofline --seed 7 --answers"],
     "lesson": [],  # not written by a command
 }
+OTHERS = {
+    "op": ["op gemm 512 8192 28672 --hardware h100-sxm"],
+    "study": ["study study.yaml -o study", "report --from study"],
+    "term": [],  # not written by a command
+}
+"""Kinds that are only looked at for their policy: other tests have their parts, by the kinds above."""
+STUDY = """\
+schema_version: 1
+kind: study
+options: {model: llama-3.1-8b, hardware: a100-sxm-80gb, input_len: 200, output_len: 20, requests: 50, ttft: 60 ms}
+policies: [vllm-v1, sarathi]
+rates: [5, 10]
+seeds: 2
+"""
 LESSON = "02_the_kv_cache"  # tests/browser/test_lessons.py has the others
 NOT_FOR = {
     "picture": {
@@ -83,7 +99,11 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if kind == "lesson":
             (folder / "page.html").write_text(lesson_page(done(LESSON)), encoding="utf-8")
             return folder / "page.html"
-        *before, last = KINDS[kind]
+        if kind == "term":
+            built = build_term(folder, 1, "hours")
+            return next(path for path in built.files if path.name.endswith("-key.html"))
+        (folder / "study.yaml").write_text(STUDY, encoding="utf-8")
+        *before, last = {**KINDS, **OTHERS}[kind]
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             for line in (*before, f"{last} -o page.html"):
@@ -110,6 +130,25 @@ def test_what_is_left_out_is_there() -> None:
 
 def _unfold(page) -> None:
     page.evaluate("for (const box of document.querySelectorAll('details:not(.drawer)')) box.open = true")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *OTHERS])
+def test_a_strict_policy(path, kind):
+    """Whatever a page was written for: no `unsafe-inline`, nothing loaded or sent, nothing inline but what is listed."""
+    check_policy(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("kind", OTHERS)
+def test_nothing_is_refused_by_the_policy(open_page, draw_all, path, kind):
+    """In the light and in the dark, drawn, unfolded and printed. Of the other kinds the tests below do the same."""
+    page = open_page(path, color_scheme="light")
+    draw_all(page)
+    _unfold(page)
+    page.emulate_media(color_scheme="dark")
+    if page.locator("#print").count():
+        page.locator("input[value=light]").check(force=True)
+    page.emulate_media(media="print")
 
 
 @kinds()

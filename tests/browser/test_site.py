@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from browser.waits import TIMEOUT_S, settle
+from page_parts import check_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKED_AT = (
@@ -141,7 +142,8 @@ def test_calculators_from_the_first_page(site, chromium, axe, name):
     problems: list[str] = []
     page = context.new_page()
     page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: problems.append(str(error)))
+    context.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    context.on("weberror", lambda error: problems.append(str(error.error)))
     page.goto((site / "index.html").as_uri())
     page.locator(f"main a[href='calculators/{name}.html'], [role=main] a[href='calculators/{name}.html']").first.click()
     _ready(page)
@@ -171,9 +173,12 @@ def test_calculators_from_the_first_page(site, chromium, axe, name):
 
 
 def test_every_calculator_is_linked_and_tested(site):
-    """From the first page and from the page about calculators; none is forgotten here."""
-    written = {path.stem for path in (site / "calculators").glob("*.html")}
+    """From the first page and from the page about calculators; none is forgotten here. Each has a strict policy."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in (site / "calculators").glob("*.html")}
+    written = set(texts)
     assert written == set(CALCULATORS)
+    for text in texts.values():
+        check_policy(text)
     for page in ("index", "calculators"):
         text = (site / f"{page}.html").read_text(encoding="utf-8")
         assert written == set(re.findall(r'href="calculators/(\w+)\.html"', text))

@@ -26,6 +26,9 @@ Progress = Callable[[int, int | None], None]
 """Called with the number of MB read, and of all."""
 
 _CHUNK, _PIECE, _LONGEST = 2**22, 2**17, 2**27
+_FREE_UNPACKED, _MAX_RATIO = 2**28, 400
+"""Bytes from which on a compressed file may hold no more than so many times its size: real traces have 10 to 40 times, a file
+that was made to fill memory 1000 times."""
 _SPACE = re.compile(r"[\s,]*")
 _DECODE = json.JSONDecoder(strict=False).raw_decode
 _BROKEN_NUMBER = re.compile(r":\s*-?(?:nan|inf)\b")
@@ -58,7 +61,7 @@ def read_kineto(path: Path, progress: Progress | None = None) -> Trace:
     with files.open_input(path, MAX_BYTES, "a profiler trace") as raw:
         stream = gzip.GzipFile(fileobj=raw) if files.begins_with(path, b"\x1f\x8b") else raw
         size = path.stat().st_size
-        for event in _events(_Text(stream), reader):
+        for event in _events(_Text(stream, raw), reader):
             reader.take(event)
             if progress is not None and not reader.events % 65536:
                 progress(raw.tell() // 10**6, size // 10**6)
@@ -75,22 +78,26 @@ class _EndError(Exception):
 class _Text:
     """The text of a stream, of which a part is in memory: values are decoded one by one."""
 
-    def __init__(self, stream: io.BufferedReader | gzip.GzipFile) -> None:
-        self._stream = stream
+    def __init__(self, stream: io.BufferedReader | gzip.GzipFile, raw: io.BufferedReader) -> None:
+        self._stream, self._raw, self._count = stream, raw, 0
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         self.text, self.at = "", 0
         self.damage = ""
-        """What is wrong with the compressed file, if it is."""
+        """What is wrong with the file, if it is."""
 
     def more(self) -> bool:
-        """Read on; False at the end, or where a compressed file is damaged."""
+        """Read on; False at the end, or where a compressed file is damaged or holds too much."""
         parts, size = [], 0
+        if self._count > max(_FREE_UNPACKED, _MAX_RATIO * self._raw.tell()):
+            self.damage = f"the compressed file holds more than {_MAX_RATIO} times its size, which no trace does"
+            return False
         try:
             while size < _CHUNK and (part := self._stream.read1(_PIECE)):
                 parts.append(part)
                 size += len(part)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.damage = f"the compressed file is damaged or ends early ({error})"
+        self._count += size
         self.text, self.at = self.text[self.at :] + self._decoder.decode(b"".join(parts), final=not parts), 0
         return bool(parts)
 
@@ -124,10 +131,16 @@ class _Text:
         while True:
             try:
                 value, end = _DECODE(self.text, self.at)
+            except RecursionError:
+                self.damage = "a value is nested too deep"
+                raise _EndError from None
             except json.JSONDecodeError:
                 # a value whose end has not been read looks as broken as one that is broken
-                if self._has_next_event() and len(self.text) - self.at > _LONGEST:
-                    raise
+                if len(self.text) - self.at > _LONGEST:
+                    if self._has_next_event():
+                        raise
+                    self.damage = f"a value has more than {_LONGEST:,} characters"
+                    raise _EndError from None
                 if self.more():
                     continue
                 if self._has_next_event():
@@ -181,7 +194,8 @@ def _events(text: _Text, reader: _Reader) -> Iterator[dict[str, Any]]:
         reader.ended = f"what follows event {reader.events:,} is not JSON"
     except _EndError:
         if not (reader.events or reader.header):
-            raise InputError(f"{reader.path}: no trace of PyTorch's profiler: not JSON with a list `traceEvents`") from None
+            why = text.damage or "not JSON with a list `traceEvents`"
+            raise InputError(f"{reader.path}: no trace of PyTorch's profiler: {why}") from None
         reader.ended = text.damage or f"the file ends early, after event {reader.events:,}"
 
 

@@ -47,6 +47,8 @@ _WAIT_CALLS = re.compile(r"(cuda(Device|Stream|Event|Thread)|cu(Ctx|Stream|Event
 _PID = 24
 """Bits of the thread in a serialized identifier; above them is the process."""
 _MOST_INSTANCES = 50_000_000
+_LONGEST_VALUE = 2**26
+"""Bytes of a text of an export; templates of kernels have thousands."""
 
 # NVTX
 
@@ -123,6 +125,7 @@ class _Export:
         try:
             with closing(self._connect(f"{self.trace.path.resolve().as_uri()}?mode=ro")) as self._database:
                 self._database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+                self._distrust()
                 self._read_tables()
         except (TypeError, ValueError, OverflowError) as error:
             raise self._error(f"has values that an export does not have ({error})") from None
@@ -154,6 +157,12 @@ class _Export:
         except sqlite3.Error as error:
             raise self._error(f"cannot be opened: {error}") from None
 
+    def _distrust(self) -> None:
+        """What SQLite advises for files of others (https://www.sqlite.org/security.html): a schema may hold code too."""
+        for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+
     def _error(self, message: str) -> SpecError:
         return SpecError(message, path=self.trace.path)
 
@@ -174,9 +183,9 @@ class _Export:
             ) from None
 
     def _read_layout(self) -> None:
-        tables = [
-            name for (name,) in self._rows("the list of its tables", "SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
+        # a table without a page is made up by a module of SQLite, which an export needs none of
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+        tables = [name for (name,) in self._rows("the list of its tables", query)]
         for table in tables:
             quoted = table.replace('"', '""')
             self.columns[table] = [row[1] for row in self._rows(table, f'PRAGMA table_info("{quoted}")')]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from roofline import files
-from roofline.errors import InputError, MissingExtraError, RooflineError, UnknownNameError
+from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.measure.records.columns import COLUMNS, canonical, dtypes
 from roofline.measure.records.ops import RECORD_OPS, RecordOp
 
@@ -130,16 +130,7 @@ def _missing(missing: list[str], others: list[str]) -> str:
 
 
 def _parquet(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
-    import pandas as pd
-
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise MissingExtraError("reading Parquet", "parquet") from None
-    try:
-        table = pd.read_parquet(file)
-    except (pa.ArrowException, ValueError) as error:
-        raise InputError(f"{path}: is no Parquet file, or a truncated one ({str(error).splitlines()[0]:.120})") from None
+    table: pd.DataFrame = files.read_parquet(file, path).to_pandas()
     table = table.reset_index(drop=True)
     raw = table[[name for name in table.columns if name in COLUMNS]]
     return raw.assign(**{LINE: range(1, len(raw) + 1)}), [], [str(name) for name in table.columns if name not in COLUMNS]

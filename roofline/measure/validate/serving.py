@@ -21,7 +21,7 @@ from roofline import files
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.blocks.moe import MixtureOfExperts
-from roofline.errors import InputError, MissingExtraError, RooflineError, UnknownNameError
+from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.measure.records.read import Refusal, merged
 from roofline.measure.validate import Validation
 from roofline.predict.request import ResolvedRequest
@@ -132,10 +132,9 @@ def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     table = io.BytesIO(files.read_bytes(path, _MOST_BYTES, "a table of serving points"))
+    is_parquet = path.suffix.lower() == ".parquet"
     try:
-        raw = pd.read_parquet(table) if path.suffix.lower() == ".parquet" else pd.read_csv(table)
-    except ImportError:
-        raise MissingExtraError("reading Parquet", "parquet") from None
+        raw: pd.DataFrame = files.read_parquet(table, path).to_pandas() if is_parquet else pd.read_csv(table)
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: cannot be read as a table: {error}") from None
     if missing := [name for name in _NEEDED if name not in raw]:

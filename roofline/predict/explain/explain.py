@@ -376,7 +376,7 @@ def explain_shape(
         operators = {name: _meeting(operator, numbers[name], known) for name, operator in operators.items()}
     cost = sum((short_cost(operator.cost()) for operator in operators.values()), ZERO)
     if len(operators) > 1:
-        fields = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+        fields = {name: sympy.sympify(getattr(cost, name), strict=True) for name in FIELDS}
         cost = Cost(**{name: sympy.factor_terms(sympy.expand(expr)) if expr.is_Add else expr for name, expr in fields.items()})
     first = next(iter(operators.values()))
     source = _source_of(type(first))

@@ -130,7 +130,7 @@ def explanation(
         assumptions=tuple(assumptions),
         legend=tuple(legend.values()),
         parts=listed,
-        expression=sympy.sympify(expr),
+        expression=sympy.sympify(expr, strict=True),
         numbers={one: values[one] for one in symbols},
     )
 

@@ -239,7 +239,7 @@ def _activations(symbolic: SymbolicRequest) -> Expr:
     """Working set of one sequence: all operators of decode are linear in the batch."""
     graph = symbolic.graph(symbolic.step("decode"), data_parallel_size=1)
     one = {**symbolic.values, symbol("B"): 1}
-    sizes = [sympy.sympify(operator.cost().activation_bytes) for operator, _ in graph.values()]
+    sizes = [sympy.sympify(operator.cost().activation_bytes, strict=True) for operator, _ in graph.values()]
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
     stream = symbolic.symbolic_model.model.stream_width * symbolic.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")
@@ -308,4 +308,4 @@ def break_even_link(symbolic: SymbolicRequest, phase: str = "prefill") -> Explan
 
 
 def _multiplied(operator: Operator) -> sympy.Expr:
-    return sympy.sympify(operator.cost().matrix_flops) / 2
+    return sympy.sympify(operator.cost().matrix_flops, strict=True) / 2

@@ -39,7 +39,7 @@ from roofline.specs.workload import decode
 
 def fields(known: Values, cost: Cost, source: str) -> dict[str, Explanation]:
     """Return the explanation of every field of a cost in symbols that is not 0, by its name."""
-    expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+    expressions = {name: sympy.sympify(getattr(cost, name), strict=True) for name in FIELDS}
     return {
         name: explanation(name, expr, known, unit=unit(name), source=source) for name, expr in expressions.items() if expr != 0
     }
@@ -180,7 +180,7 @@ def critical_tp(symbolic: SymbolicRequest, phase: str) -> Explanation:
     assert joined is not None  # noqa: S101 - of two devices or more
     step = symbolic.step(phase)
     layers = {path: entry for path, entry in symbolic.graph(step, **_ALONE).items() if path.startswith("layers/")}
-    shared = {path: entry for path, entry in layers.items() if sympy.sympify(entry[0].cost().matrix_flops) != 0}
+    shared = {path: entry for path, entry in layers.items() if sympy.sympify(entry[0].cost().matrix_flops, strict=True) != 0}
     pairs = symbolic.graph(step, **{**_ALONE, "tensor_parallel_size": 2})
     sums = {path: entry for path, entry in pairs.items() if path.startswith("layers/") and isinstance(entry[0], Collective)}
     compute_time, peaks = _compute_time(symbolic, shared)

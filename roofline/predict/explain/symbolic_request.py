@@ -284,7 +284,7 @@ class SymbolicRequest:
         cost = operator.cost()
         if self._encoder[0]:
             width = sympy.floor(symbol("d_model", _VISION) / symbol("n_q", _VISION))
-            terms = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+            terms = {name: sympy.sympify(getattr(cost, name), strict=True) for name in FIELDS}
             cost = replace(cost, **{name: term.xreplace({width: symbol("d_head", _VISION)}) for name, term in terms.items()})
         return short_cost(cost)
 
@@ -361,7 +361,7 @@ def _shortest(expr: Expr) -> Expr:
 
 def short_cost(cost: Cost) -> Cost:
     """Return a cost in symbols, in a form that is short to read."""
-    matrix, vector = (_one_query(sympy.sympify(flops)) for flops in (cost.matrix_flops, cost.vector_flops))
+    matrix, vector = (_one_query(sympy.sympify(flops, strict=True)) for flops in (cost.matrix_flops, cost.vector_flops))
     return replace(cost, matrix_flops=matrix, vector_flops=vector)
 
 

@@ -245,17 +245,23 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise InputError(f"{path} holds no sweep: there is no {MANIFEST} that can be read") from None
     if not complete:
         raise InputError(f"the sweep in {path} is not complete: run the command that began it again")
-    if manifest["rows"] > MOST_ROWS:
-        more = f"more than the {MOST_ROWS:,} that one table holds: reduce the sweep (--reduce), or read its parts one by one"
-        raise InputError(f"the sweep in {path} has {manifest['rows']:,} rows, {more}")
-    pa, pq = arrow()
+    pa, _ = arrow()
+    tables: list[Any] = []
     try:
-        tables = []
+        if not all(isinstance(part["file"], str) and Path(part["file"]).name == part["file"] for part in parts):
+            raise InputError(f"{path / MANIFEST}: `file` of each part must be the name of a file in this folder")
+        if (rows := sum(int(part["rows"]) for part in parts)) > MOST_ROWS:
+            more = (
+                f"more than the {MOST_ROWS:,} that one table holds: reduce the sweep (--reduce), or read its parts one by one"
+            )
+            raise InputError(f"the sweep in {path} has {rows:,} rows, {more}")
         for part in parts:
             with _part(path / part["file"]) as file:
-                tables.append(pq.read_table(file))
-    except (SpecError, pa.ArrowInvalid) as error:
+                tables.append(files.read_parquet(file, path / part["file"], max_rows=int(part["rows"])))
+    except SpecError as error:
         raise InputError(f"a part of the sweep in {path} cannot be read: {error}") from None
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path / MANIFEST}: each part must have `file`, a name, and `rows`, a number") from None
     some = [table for table in tables if table.num_rows]
     whole = pa.concat_tables(some, promote_options="permissive").unify_dictionaries() if some else pa.table({})
     return whole.to_pandas(), manifest

@@ -13,7 +13,7 @@ from roofline.predict.compiled import PHASES
 from roofline.predict.grid import COLUMNS
 from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.evaluate import FORMATS, MOST_ROWS
-from roofline.predict.sweeps.folder import MANIFEST, arrow, read
+from roofline.predict.sweeps.folder import MANIFEST, read
 from roofline.predict.sweeps.reduce import Objective
 from roofline.report.axes import evenly_spaced
 from roofline.report.cells import NOTHING, amount, gibibytes, number_cell, seconds, text_cell, whole
@@ -217,13 +217,7 @@ def load_table(path: Path) -> SweepData:
 
 
 def _parquet(path: Path, file: IO[bytes]) -> pd.DataFrame:
-    pa, pq = arrow()
-    try:
-        if pq.read_metadata(file).num_rows > MOST_ROWS:
-            raise SpecError(f"has more than {MOST_ROWS:,} rows: {_LESS}", path=path)
-        frame: pd.DataFrame = pq.read_table(file).to_pandas()
-    except pa.ArrowInvalid as error:
-        raise SpecError(f"is no Parquet: {error}", path=path) from None
+    frame: pd.DataFrame = files.read_parquet(file, path, max_rows=MOST_ROWS).to_pandas()
     return frame
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
-from roofline.errors import InputError, MissingExtraError, SpecError, UnknownNameError
+from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.serving.traffic.pairs import Pairs
 from roofline.serving.traffic.tables import read_bytes, read_table
 from roofline.specs.library import Input
@@ -313,16 +313,7 @@ def _wrong_width(cells: int, width: int) -> str:
 
 def _parquet(path: Path) -> _Cells:
     raw = read_bytes(path)
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtraError("reading Parquet", "parquet") from None
-    try:
-        table = pq.read_table(pa.BufferReader(raw))
-    except (pa.ArrowException, OSError) as error:
-        why = str(error).splitlines()[0]
-        raise SpecError(f"is no Parquet file, or a truncated one ({why:.120})", path=path) from None
+    table = files.read_parquet(io.BytesIO(raw), path)
     indices, notes = _locate(path, list(table.column_names), None)
     cells = {name: ["" if cell is None else str(cell) for cell in table.column(i).to_pylist()] for name, i in indices.items()}
     digest = hashlib.sha256(raw).hexdigest()

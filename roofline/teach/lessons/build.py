@@ -13,7 +13,7 @@ from typing import Any
 from roofline.documents import DATA_VERSION, __version__, code_cell, markdown_cell, notebook_json
 from roofline.errors import InputError, MissingExtraError
 from roofline.report.figure_files import check_extra, plain_svg, typeset
-from roofline.report.page import as_json, csp_hash, deflated, environment, inlined, page_scripts, style_sheets
+from roofline.report.page import as_json, content_policy, deflated, environment, inlined, page_scripts, style_sheets
 from roofline.report.svg import svg
 from roofline.teach.lessons.drawn import Drawn
 from roofline.teach.lessons.execute import ExecutedCell, ExecutedLesson, execute
@@ -192,7 +192,7 @@ def deck(lesson: ExecutedLesson) -> str:
         environment()
         .get_template("deck.html.j2")
         .render(
-            policy=_policy((own,), style),
+            policy=content_policy(style, (own,)),
             style=style,
             script=own,
             theme="light",
@@ -237,7 +237,7 @@ def index(lessons: Sequence[ExecutedLesson]) -> str:
 def _render(*, scripts: Sequence[str], **context: Any) -> str:
     style = style_sheets(_STYLES)
     template = environment().get_template("lesson.html.j2")
-    text: str = template.render(policy=_policy(scripts, style), style=style, provenance=_provenance(), **context)
+    text: str = template.render(policy=content_policy(style, scripts), style=style, provenance=_provenance(), **context)
     return text
 
 
@@ -245,15 +245,6 @@ def _provenance() -> str:
     return (
         f"Every number on this page was computed by roofline {__version__} (data {DATA_VERSION}) when it was written. "
         "Text: CC BY 4.0. Code: Apache-2.0."
-    )
-
-
-def _policy(scripts: Sequence[str], style: str) -> str:
-    """The content security policy: these scripts and this style, nothing else."""
-    allowed = " ".join(map(csp_hash, scripts)) or "'none'"
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {csp_hash(style)}; img-src data:; connect-src 'none'; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from roofline.documents import DATA_VERSION, __version__
 from roofline.errors import InputError
-from roofline.report.page import csp_hash, environment, style_sheets
+from roofline.report.page import content_policy, environment, style_sheets
 from roofline.teach.markdown import Ids, html_of
 from roofline.teach.term import reading
 from roofline.teach.term.papers import EXAMS, POINTS, assignment, exam
@@ -185,7 +185,6 @@ def marking(papers: Iterable[tuple[str, Sheet]]) -> str:
 
 def _page(title: str, subtitle: str, text: str, sheet: Sheet | None, *, seed: int, key: bool = False) -> str:
     style = style_sheets(_STYLES)
-    policy = f"default-src 'none'; style-src {csp_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     written: str = (
         environment()
         .get_template("term.html.j2")
@@ -198,7 +197,7 @@ def _page(title: str, subtitle: str, text: str, sheet: Sheet | None, *, seed: in
             points=POINTS,
             provenance=f"roofline {__version__}, data {DATA_VERSION}, seed {seed}. Text: CC BY 4.0.",
             style=style,
-            policy=policy,
+            policy=content_policy(style),
             script="",
         )
     )

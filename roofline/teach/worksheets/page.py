@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from roofline.formulas.javascript import translated
-from roofline.report.page import as_json, csp_hash, environment, inlined, page_scripts, style_sheets
+from roofline.report.page import as_json, content_policy, environment, inlined, page_scripts, style_sheets
 from roofline.report.page_program import new_program
 from roofline.teach.markdown import html_of
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, KnownQuantity, judge
@@ -65,7 +65,7 @@ def page(sheet: Sheet, *, answers: bool = False) -> str:
             entries=entries(sheet, answers=answers),
             style=style,
             script=script,
-            policy=policy(script, style),
+            policy=content_policy(style, (script,)),
             keys=as_json(keys),
         )
     )
@@ -74,14 +74,6 @@ def page(sheet: Sheet, *, answers: bool = False) -> str:
 def entries(sheet: Sheet, *, answers: bool = False) -> list[Entry]:
     """The problems of a sheet as templates read them; with `answers`, with their solutions."""
     return [_entry(entry, answers=answers) for entry in sheet.problems]
-
-
-def policy(script: str, style: str) -> str:
-    """Return the content security policy of a page: this script and this style, and nothing that is loaded."""
-    return (
-        f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
-    )
 
 
 def judging() -> Program:

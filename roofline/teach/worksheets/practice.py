@@ -9,8 +9,8 @@ from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__
 from roofline.formulas.javascript import translated
-from roofline.report.page import as_json, deflated, environment, inlined, page_scripts, style_sheets
-from roofline.teach.worksheets.page import hints_html, judging, policy, solution_html, text_html
+from roofline.report.page import as_json, content_policy, deflated, environment, inlined, page_scripts, style_sheets
+from roofline.teach.worksheets.page import hints_html, judging, solution_html, text_html
 from roofline.teach.worksheets.parsing import EXAMPLES
 from roofline.teach.worksheets.problem import LEVELS, TOPICS, Problem, Worked, make
 from roofline.teach.worksheets.sheet import TITLES
@@ -58,7 +58,7 @@ def practice(seed: int = 0, *, problems: int = PROBLEMS) -> str:
             levels=LEVELS,
             style=style,
             script=script,
-            policy=policy(script, style),
+            policy=content_policy(style, (script,)),
             packed={"templates": deflated(as_json(templates))},
         )
     )

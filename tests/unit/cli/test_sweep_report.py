@@ -88,6 +88,23 @@ def test_a_sweep_that_is_not_complete(run, made, tmp_path: Path) -> None:
     assert str(folder) in run("report", "--from", folder, "-o", tmp_path / "x.html", "--quiet").refused()
 
 
+def test_a_manifest_names_files_of_its_folder_alone(run, made, tmp_path: Path) -> None:
+    """No path to another folder, and no more rows than it says."""
+    folder = made("folder")
+    manifest = folder / "_manifest.json"
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    (part,) = content["parts"]
+    elsewhere = tmp_path / "elsewhere.parquet"
+    elsewhere.write_bytes((folder / part["file"]).read_bytes())
+    for name in (str(elsewhere), "../elsewhere.parquet", 7):
+        manifest.write_text(json.dumps({**content, "parts": [{**part, "file": name}]}), encoding="utf-8")
+        message = run("report", "--from", folder, "-o", tmp_path / "x.html", "--quiet").refused()
+        assert "must be the name of a file in this folder" in message
+    for rows, why in ((part["rows"] - 1, "rows; at most"), (10**9, "1,000,000,000 rows"), ("many", "a number")):
+        manifest.write_text(json.dumps({**content, "parts": [{**part, "rows": rows}]}), encoding="utf-8")
+        assert why in run("report", "--from", folder, "-o", tmp_path / "x.html", "--quiet").refused()
+
+
 def test_a_manifest_stands_for_its_folder(run, made, tmp_path: Path) -> None:
     folder = made("folder")
     (manifest,) = folder.glob("*.json")

@@ -6,8 +6,10 @@ import errno
 import os
 import re
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,3 +182,92 @@ def test_what_a_run_wrote_itself_it_may_read_and_write_again(tmp_path: Path) -> 
         assert files.read_bytes(place, 100) == b"first"
         files.write_whole(place, b"second")
     assert place.read_bytes() == b"second"
+
+
+# Parquet
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a table of columns as Parquet, compressed."""
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    pq = pytest.importorskip("pyarrow.parquet")
+
+    def write(columns: dict[str, Any], **options: Any) -> Path:
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.table(columns), path, compression="zstd", **options)
+        return path
+
+    return write
+
+
+def parquet(path: Path, **options: Any) -> Any:
+    """The table in a file."""
+    with files.open_input(path, 2**20) as file:
+        return files.read_parquet(file, path, **options)
+
+
+def test_parquet_is_as_it_was_written(packed: Callable[..., Path]) -> None:
+    """Types, missing values and categories too; texts in lists are left out, numbers in them are not."""
+    pa = pytest.importorskip("pyarrow")
+    columns = {
+        "count": [1, None, 3],
+        "name": ["a", "a", None],
+        "kind": pa.array(["x", "x", "y"]).dictionary_encode(),
+        "blocks": [[1, 2], [], None],
+        "tags": [["p"], [], None],
+    }
+    table = parquet(packed(columns))
+    assert table.to_pydict() == {name: pa.array(column).to_pylist() for name, column in columns.items() if name != "tags"}
+    assert pa.types.is_string(table.schema.field("name").type)
+    assert pa.types.is_dictionary(table.schema.field("kind").type)
+
+
+def test_parquet_with_too_many_rows(packed: Callable[..., Path]) -> None:
+    """A row more than is allowed."""
+    path = packed({"a": range(5)})
+    assert parquet(path, max_rows=5).num_rows == 5
+    with pytest.raises(SpecError, match="has 5 rows; at most 4 are read"):
+        parquet(path, max_rows=4)
+
+
+def test_parquet_that_unpacks_to_far_more(packed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four million equal numbers are 18 kB. The limits are lowered to a million, and 100 a byte."""
+    import numpy as np
+
+    path = packed({"a": np.zeros(4_000_000, np.int64)}, row_group_size=4_000_000)
+    assert path.stat().st_size < 4_000_000 / 100
+    assert parquet(path).num_rows == 4_000_000
+    monkeypatch.setattr(files, "_FREE_VALUES", 1_000_000)
+    monkeypatch.setattr(files, "_VALUES_PER_BYTE", 100)
+    with pytest.raises(SpecError, match="which unpack to 4,000,000 values"):
+        parquet(path)
+
+
+def test_parquet_with_one_long_text_in_every_row(packed: Callable[..., Path]) -> None:
+    """100,000 rows of one text of 30,000 characters, 3 GB in memory: it is there once, and known to be too long before."""
+    pa = pytest.importorskip("pyarrow")
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), ["x" * 30_000])
+    path = packed({"session_id": text}, store_schema=False)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(SpecError, match="'session_id': its texts have 3,000,000,000 bytes"):
+        parquet(path)
+
+
+def test_parquet_with_a_column_twice(tmp_path: Path) -> None:
+    """Texts or numbers."""
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    pq = pytest.importorskip("pyarrow.parquet")
+    for values in (["x"], [1]):
+        pq.write_table(pa.table([pa.array(values)] * 2, names=["a", "a"]), tmp_path / "t.parquet")
+        with pytest.raises(SpecError, match="column 'a' is there more than once"):
+            parquet(tmp_path / "t.parquet")
+
+
+def test_no_parquet(tmp_path: Path) -> None:
+    """Said of what ends early and of what is something else."""
+    pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    for content in (b"PAR1", b"PAR1PAR1PAR1", b"a,b\n1,2\n"):
+        (tmp_path / "t.parquet").write_bytes(content)
+        with pytest.raises(SpecError, match="is no Parquet file, or a truncated one"):
+            parquet(tmp_path / "t.parquet")

@@ -5,63 +5,31 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import replace
-from hashlib import sha256
-from html.parser import HTMLParser
 
 import pytest
 from browser.standin import CONTROLS, FIRST, NAME, REPRODUCE, SCRIPT, made, view
+from page_parts import Parts, check_policy, hashed
+from small_lesson import SMALL_LESSON
 
 from roofline.report.page import live_page
+from roofline.specs.library import shipped
+from roofline.teach.lessons.build import deck
+from roofline.teach.lessons.build import page as lesson_page
+from roofline.teach.lessons.execute import execute
+from roofline.teach.term.build import build
+from roofline.teach.worksheets.page import page as worksheet
+from roofline.teach.worksheets.practice import practice
+from roofline.teach.worksheets.sheet import sheet
 
 MODEL = SCRIPT.read_text(encoding="utf-8")
-
-
-class Parts(HTMLParser):
-    """The elements of a page with their attributes, and the text inside scripts and styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.inline: dict[str, list[str]] = {"script": [], "style": [], "application/json": [], "application/octet-stream": []}
-        self._into: list[str] | None = None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        """An element begins."""
-        self.elements.append((tag, dict(attrs)))
-        self._into = self.inline[dict(attrs).get("type", tag)] if tag in ("script", "style") else None
-        if self._into is not None:
-            self._into.append("")
-
-    def handle_endtag(self, tag):
-        """An element ends."""
-        self._into = None
-
-    def handle_data(self, data):
-        """Text."""
-        if self._into is not None:
-            self._into[-1] += data
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
     """The page of the stand-in."""
     return made()
-
-
-def policy(parts: Parts) -> dict[str, list[str]]:
-    (content,) = (
-        attributes["content"]
-        for tag, attributes in parts.elements
-        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
-    )
-    return {name: values for name, *values in (entry.split() for entry in content.split("; "))}
-
-
-def hashed(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def test_same_inputs_same_bytes(text):
@@ -75,27 +43,68 @@ def test_size(text):
 
 def test_policy_lists_what_is_inline_and_nothing_else(text):
     parts = Parts(text)
-    allowed = policy(parts)
+    allowed = parts.policy
     assert allowed["default-src"] == allowed["connect-src"] == allowed["base-uri"] == allowed["form-action"] == ["'none'"]
-    assert allowed["img-src"] == ["data:", "blob:"]
     packed = [b64decode(text) for text in parts.inline["application/octet-stream"]]
     _, program, plotly = (zlib.decompress(text, wbits=-zlib.MAX_WBITS).decode() for text in packed)
     (own,) = parts.inline["script"]
     assert allowed["script-src"] == [hashed(script) for script in (program, own, plotly)]
     (style,) = parts.inline["style"]
     assert hashed(style) in allowed["style-src"]
-    assert "unsafe-inline" not in text.partition("</head>")[0].partition("<style>")[0]
-    assert "unsafe-eval" not in text.partition("</head>")[0]
+    assert not {"'unsafe-inline'", "'unsafe-eval'"} & {value for values in allowed.values() for value in values}
 
 
-def test_nothing_is_loaded_and_nothing_is_inline_in_attributes(text):
-    for tag, attributes in Parts(text).elements:
-        assert "style" not in attributes, tag
-        assert not [name for name in attributes if name.startswith("on")], tag
-        assert not {"src", "srcset", "action", "background"} & set(attributes), tag
-        assert tag not in ("base", "iframe", "object", "embed"), tag
-        if "href" in attributes:
-            assert attributes["href"] == "data:,"
+def _lesson(tmp_path):
+    path = tmp_path / "01_small.py"
+    path.write_text(SMALL_LESSON, encoding="utf-8")
+    return execute(path)
+
+
+# The name of each template that is a page, and a page of it. Those that commands write: tests/browser/test_page_kinds.py.
+PAGES = {
+    "page": lambda _: made(),
+    "worksheet": lambda _: worksheet(sheet("kv-cache", 3), answers=True),
+    "practice": lambda _: practice(problems=1),
+    "lesson": lambda folder: lesson_page(_lesson(folder)),
+    "deck": lambda folder: deck(_lesson(folder)),
+    "term": lambda folder: next(
+        path for path in build(folder, 1, "hours").files if path.name.endswith("-key.html")
+    ).read_text(),
+}
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_kind_of_page_has_a_strict_policy(kind, tmp_path):
+    """No `unsafe-inline`, nothing loaded or sent; what is inline is listed by its hash, and nothing is inline in attributes."""
+    check_policy(PAGES[kind](tmp_path))
+
+
+def test_no_kind_of_page_is_forgotten():
+    """Each template that has a head of its own, which is that of the shell."""
+    texts = {path.name.removesuffix(".html.j2"): path.read_text(encoding="utf-8") for path in shipped("reports").glob("*.j2")}
+    assert {name for name, text in texts.items() if "<html" in text} == {"shell"}
+    assert {name for name, text in texts.items() if '{% extends "shell.html.j2" %}' in text} == set(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<body>", '<body style="color: red">'),
+        ("<body>", '<body onload="go()">'),
+        ("<body>", '<body><img src="x.png">'),
+        ("<body>", '<body><a href="javascript:go()">a</a>'),
+        ("<body>", "<body><script>go()</script>"),
+        ("<body>", "<body><style>p { color: red; }</style>"),
+        ("connect-src &#39;none&#39;", "connect-src *"),
+        ("script-src ", "script-src &#39;unsafe-inline&#39; "),
+        ("default-src", "nothing-src"),
+    ],
+)
+def test_the_check_of_policies_sees_it(text, before, after):
+    check_policy(text)
+    assert before in text
+    with pytest.raises(AssertionError):
+        check_policy(text.replace(before, after, 1))
 
 
 def test_charset_comes_first(text):

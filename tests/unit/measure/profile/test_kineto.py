@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from roofline.errors import InputError, SpecError
+from roofline.measure.profile import kineto
 from roofline.measure.profile.kineto import read_kineto
 
 
@@ -131,6 +132,33 @@ def test_a_damaged_gzip_gives_what_came_before(tmp_path: Path) -> None:
     trace = read_kineto(path)
     assert 3 < len(trace.kernels) < 30_003
     assert "the compressed file is damaged or ends early" in trace.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("filler", "why"),
+    [
+        (b" ", "the compressed file holds more than 400 times its size"),
+        (b'{"ph": "M", "name": "%s"}, ' % (b"x" * 4096), "the compressed file holds more than 400 times its size"),
+        (b'{"name": "' + b"a" * 2**20, "a value has more than 131,072 characters"),
+        (b"[" * 2**17, "a value is nested too deep"),
+    ],
+    ids=["space", "events", "text", "depth"],
+)
+def test_a_compressed_file_cannot_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filler: bytes, why: str) -> None:
+    """32 MB of one thing in 32 kB: it is read up to a limit, and what came before it is kept. The limits are lowered here."""
+    for name, value in {"_FREE_UNPACKED": 2**21, "_LONGEST": 2**17, "_CHUNK": 2**16, "_PIECE": 2**14}.items():
+        monkeypatch.setattr(kineto, name, value)
+    path = tmp_path / "t.json.gz"
+    listed = b",".join(json.dumps(event).encode() for event in EVENTS)
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + listed + b"," + filler * (2**25 // len(filler)), 6))
+    assert path.stat().st_size < 150_000
+    tracemalloc.start()
+    trace = read_kineto(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(trace.kernels) == 3
+    assert why in trace.notes[0]
+    assert peak < 2**23
 
 
 def test_an_event_that_is_no_json_is_mended_or_skipped(tmp_path: Path) -> None:

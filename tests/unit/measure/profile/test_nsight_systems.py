@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roofline.errors import InputError
+from roofline.errors import InputError, SpecError
 from roofline.measure.profile.nsight_systems import read_nsight_systems
 from roofline.measure.profile.profile import profile
 from roofline.measure.profile.trace import ACTIVITIES, HostOperator, Trace
@@ -230,6 +230,32 @@ def test_processes_with_a_device_each(tmp_path: Path) -> None:
     kernels = read_nsight_systems(path).kernels
     assert list(kernels.device) == [2, 3]
     assert list(kernels.launch_s) == pytest.approx([0, 10e-9])
+
+
+def test_a_schema_that_computes_or_loads(tmp_path: Path) -> None:
+    """A column that a table computes is none of an export's, and neither is a table that a module of SQLite makes up."""
+    path = export(tmp_path / "report.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": ('start, "end", shortName', [(5, 15, "k")])})
+    with closing(sqlite3.connect(path)) as database, database:
+        columns = 'type INT, "end" INT, rangeId INT, text AS (hex(zeroblob(100000000))), start INT, "eventType" INT'
+        database.execute(f"CREATE TABLE NVTX_EVENTS ({columns})")
+        database.execute('INSERT INTO NVTX_EVENTS (start, "end", "eventType") VALUES (1, 90, 59)')
+        try:
+            database.execute('CREATE VIRTUAL TABLE CUPTI_ACTIVITY_KIND_MEMCPY USING fts5(start, "end", copyKind)')
+        except sqlite3.OperationalError:
+            pytest.skip("SQLite has no module fts5")
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 2, 3)")
+    trace = read_nsight_systems(path)
+    assert names_of(trace) == ["k"]
+    assert all("0000" not in annotation.name for annotation in trace.annotations)
+
+
+def test_a_text_that_is_too_long(tmp_path: Path) -> None:
+    """SQLite itself refuses it: 80 MB of one kernel's name."""
+    path = export(tmp_path / "report.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": ('start, "end", shortName', [])})
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 15, zeroblob(80000000))")
+    with pytest.raises(SpecError, match="too big"):
+        read_nsight_systems(path)
 
 
 def test_a_truncated_export(whole: Path, tmp_path: Path) -> None:
