@@ -119,9 +119,6 @@ predict(
     "once.",
 )
 
-# %%
-published("F20", mixtral["total"])
-
 # %% [markdown]
 # What does *one token* use? Everything except the experts it is not sent to. These are the **active** parameters.
 
@@ -157,6 +154,7 @@ show(
             note="Total decides what memory has to hold. Active decides the FLOP of a token.",
         )
     ),
+    published("F20", mixtral["total"]),
     published("F22", deepseek["total"]),
     published("F23", deepseek["active"]),
 )
@@ -570,7 +568,7 @@ each = (
     3 * roofline.load_model(DEEPSEEK).hidden_size * wide.moe_intermediate_size * 59
 )  # one expert, in all layers that have some
 read_of = {}
-for batch in (1, 2, 8, 32, 128):
+for batch in (1, 8, 32, 128):
     found = expected_distinct(wide.num_experts, wide.num_experts_per_tok, batch)
     read_of[batch] = (found, deepseek["total"] - deepseek["embedding"] - (wide.num_experts - found) * each)
 attention = roofline.explain(MIXTRAL, "parameters").parts
@@ -582,8 +580,8 @@ show(
         "a claim",
         '"DeepSeek-V2 has 21 billion active parameters, so it decodes like a dense model of 21 billion." For which batch is that true?',
         say(
-            f"For one sequence, if memory is what counts: it reads its active parameters, {2 * deepseek['active'] / 1e9:.0f} GB in bf16 with the "
-            "embedding table, which is not read whole. A token in the step more brings up to 6 other experts a layer."
+            f"For one sequence, if memory is what counts: it reads its active parameters, {2 * deepseek['active'] / 1e9:.0f} GB in bf16 less the "
+            "embedding table. A further token brings up to 6 other experts a layer."
         ),
         table(
             ("tokens in the step", "experts met, of 160", "parameters read, billions"),

@@ -154,9 +154,10 @@ class Published(Item):
 
     @property
     def about(self) -> str:
-        """Quantity, subject and setting, with commas between."""
+        """Quantity, subject and setting, with commas between; the subject once."""
         row = self.row
-        return ", ".join(part for part in (row.quantity, row.subject, row.setting) if part)
+        subject = "" if row.subject in row.quantity else row.subject
+        return ", ".join(part for part in (row.quantity, subject, row.setting) if part)
 
     @property
     def cited(self) -> str:
