@@ -266,7 +266,7 @@ step = roofline.analyze(tiny, A100, input_len=12, phase="prefill", mask="full", 
 assert counted.flops == step.cost.matrix_flops
 say(
     f"With tiny dimensions ($L$ = 2, $d_{{model}}$ = 32, $n_q$ = 8, $n_{{kv}}$ = 2, $d_{{head}}$ = {d_head}, $d_{{ff}}$ = 96, $V$ = 50), 12 tokens take "
-    f"**{counted.flops:,} FLOP** of products in this model. The toolkit, told to count all pairs and all scores, computes the same number."
+    f"{counted.flops:,} FLOP of products in this model. The toolkit, told to count all pairs and all scores, computes the same number."
 )
 
 # %% [markdown]
@@ -522,10 +522,9 @@ show(
         "the LM head of a small model",
         "Llama 3.2 1B has 128,256 tokens of vocabulary and 2048 elements of $d_{model}$, and its LM head shares the weights of the "
         "embedding table. Which share of its parameters is that table, and which share of the weights that a decode step reads?",
-        formula("parameters", "llama-3.2-1b", part="embedding", title="The table, counted once", legend=False),
         formula("parameters", "llama-3.2-1b", title="All parameters", legend=False),
         say(
-            f"That is **{percent(2048 * 128256 / roofline.explain('llama-3.2-1b', 'parameters').value, 1)}** of the parameters. A decode step looks "
+            f"The table has {2048 * 128256:,} of them, **{percent(2048 * 128256 / roofline.explain('llama-3.2-1b', 'parameters').value, 1)}**. A decode step looks "
             "one row up *and* multiplies the whole table as LM head, so all of it is read: the model has no weights that a step does not "
             "read. Small models spend a large part of each step on choosing the word."
         ),

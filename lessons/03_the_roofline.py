@@ -144,7 +144,7 @@ say(
 )
 
 # %% [markdown]
-# The two rates draw the **roofline** (Williams, Waterman and Patterson, 2009). Left of the ridge point an operator reaches the bandwidth times its
+# The two rates draw the roofline (Williams, Waterman and Patterson, 2009). Left of the ridge point an operator reaches the bandwidth times its
 # intensity; right of it, the peak. Here is one operator in prefill and in decode. The next part says why the two lie so far apart. Both scales are logarithmic; *estimates* are lesson 5's.
 
 # %%

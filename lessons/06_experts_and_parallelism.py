@@ -124,9 +124,6 @@ predict(
     "once.",
 )
 
-# %%
-published("F20", mixtral["total"])
-
 # %% [markdown]
 # What does *one token* use? Everything except the experts it is not sent to. These are the **active** parameters.
 
@@ -162,6 +159,7 @@ show(
             note="Total decides what memory has to hold. Active decides the FLOP of a token.",
         )
     ),
+    published("F20", mixtral["total"]),
     published("F22", deepseek["total"]),
     published("F23", deepseek["active"]),
 )
@@ -599,7 +597,7 @@ each = (
     3 * roofline.load_model(DEEPSEEK).hidden_size * wide.moe_intermediate_size * 59
 )  # one expert, in all layers that have some
 read_of = {}
-for batch in (1, 2, 8, 32, 128):
+for batch in (1, 8, 32, 128):
     found = expected_distinct(wide.num_experts, wide.num_experts_per_tok, batch)
     read_of[batch] = (found, deepseek["total"] - deepseek["embedding"] - (wide.num_experts - found) * each)
 attention = roofline.explain(MIXTRAL, "parameters").parts

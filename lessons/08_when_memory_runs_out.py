@@ -638,7 +638,7 @@ play(
 
 # %%
 pcie = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True).comparison
-shared = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True, gpus_per_link=2).comparison
+shared = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True, host_link=pcie.swap.link / 2).comparison
 host = 2**38  # 256 GiB
 show(
     worked(
@@ -649,7 +649,7 @@ show(
         say(
             f"Each has half the rate, so the bytes take twice as long: about {amount(2 * pcie.swap.seconds, 's')}, and recomputing is the "
             f"cheaper. The toolkit says {amount(shared.swap.seconds, 's')}: what gathering takes on the device does not double. The break-even "
-            f"link, {pcie.break_even_link / 1e9:.0f} GB/s for one device, is {shared.break_even_link / 1e9:.0f} GB/s for two."
+            f"link, {pcie.break_even_link / 1e9:.0f} GB/s for one device, is {2 * pcie.break_even_link / 1e9:.0f} GB/s for two."
         ),
     ),
     worked(

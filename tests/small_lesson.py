@@ -27,7 +27,9 @@ lesson(
 predict("Is it?", {"yes": "", "no": "Look again."}, answer="yes", why="It is so.")
 
 # %%
-predict("How much?", kind="bytes", answer=131072.0, why=[say("Count it."), formula("kv_bytes_per_token", "llama-3.1-8b")])
+lengths = table(("tokens", "bytes"), [(2**at, 131072 * 2**at) for at in range(3)], title="More tokens")
+why = [say("Count it."), formula("kv_bytes_per_token", "llama-3.1-8b"), lengths]
+predict("A token comes. How much?", kind="bytes", answer=131072.0, why=why)
 
 # %%
 formula("kv_bytes_per_token", "llama-3.1-8b", title="One token")
@@ -45,6 +47,9 @@ figure(bars("kinds", "Kinds", ("share", "%"), {"one": {"a": 0.25, "b": 0.75}}, n
 # %%
 draw("attention-heads", {"grouped": {"kind": "gqa"}, "multi-query": {"kind": "mqa"}}, about="Attention")
 
+# %%
+takeaway("Remember this.")
+
 # %% tags=["open"]
 print("printed")
 
@@ -58,7 +63,7 @@ print("printed")
 table(("a", "b"), [("x", 1)], title="For the presenter")
 
 # %%
-takeaway("Remember this.")
+takeaway("Remember that too.")
 
 # %% [markdown]
 # ## Play and practise

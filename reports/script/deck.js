@@ -12,6 +12,8 @@ let state = { slide: 0, step: 0, blank: false, started: null };
 let peer = null; // the other window
 let alone = false; // the presenter's view is in this window, since there could be no other
 
+const labels = slides.map((slide) => slide.dataset.label); // pictures in one place share a number: 7, 7b
+const count = parseInt(labels.at(-1));
 const steps = slides.map((slide) => Math.max(0, ...[...slide.querySelectorAll("[data-step]")].map((each) => Number(each.dataset.step))));
 
 // Moves
@@ -41,7 +43,7 @@ function render() {
     for (const each of slide.querySelectorAll("[data-step]")) each.classList.toggle("seen", Number(each.dataset.step) <= step);
   }
   const ending = root.dataset.mode === "presenter" ? "-presenter" : "";
-  const hash = `#${state.slide + 1}${state.step ? `.${state.step}` : ""}${ending}`;
+  const hash = `#${labels[state.slide]}${state.step ? `.${state.step}` : ""}${ending}`;
   if (location.hash !== hash) history.replaceState(null, "", hash);
   byId("back").disabled = state.slide === 0 && state.step === 0;
   byId("next").disabled = state.slide === slides.length - 1 && state.step === steps[state.slide];
@@ -51,9 +53,9 @@ function render() {
 
 /** Say where one is, and take the focus there: what is read aloud begins at the slide. */
 function announce() {
-  const said = slides[state.slide].matches(".question") ? "h2, .body p" : "h2";
+  const said = slides[state.slide].matches(".question") ? "h2, .body > p:not(.quiet)" : "h2"; // what waits for the answer is not read
   const title = [...slides[state.slide].querySelectorAll(said)].slice(0, 2).map((each) => each.textContent.trim()).join(": ");
-  byId("status").textContent = `Slide ${state.slide + 1} of ${slides.length}: ${title}${state.step ? ", answer shown" : ""}`;
+  byId("status").textContent = `Slide ${labels[state.slide]} of ${count}: ${title}${state.step ? ", answer shown" : ""}`;
   const focused = document.activeElement;
   if (!focused || focused === document.body || focused.classList.contains("slide")) slides[state.slide].focus({ preventScroll: true });
 }
@@ -67,6 +69,12 @@ function forward() {
 function back() {
   if (state.step > 0) show({ step: state.step - 1 });
   else if (state.slide > 0) show({ slide: state.slide - 1, step: steps[state.slide - 1] });
+}
+
+/** The index of the slide with a label; the last one if there is none. */
+function placeOf(label) {
+  const at = labels.indexOf(String(label));
+  return at < 0 ? slides.length - 1 : at;
 }
 
 function go(slide) {
@@ -100,7 +108,7 @@ function present() {
     setMode("");
     return;
   }
-  const opened = open(`${location.href.split("#")[0]}#${state.slide + 1}.${state.step}-presenter`, "", "popup,width=1280,height=800");
+  const opened = open(`${location.href.split("#")[0]}#${labels[state.slide]}.${state.step}-presenter`, "", "popup,width=1280,height=800");
   if (opened) peer = opened;
   else {
     alone = true;
@@ -147,7 +155,7 @@ function tick() {
     pace.textContent = `${part.title}: ${part.minutes} min, ${part.end - part.minutes}:00 to ${part.end}:00${behind}`;
   } else pace.textContent = "Before the first part";
   const presses = steps[state.slide] - state.step;
-  byId("place").textContent = `Slide ${state.slide + 1} of ${slides.length}${presses ? ", the next press shows the answer" : ""}`;
+  byId("place").textContent = `Slide ${labels[state.slide]} of ${count}${presses ? ", the next press shows the answer" : ""}`;
 }
 
 byId("reset").addEventListener("click", () => show({ started: Date.now() }));
@@ -199,7 +207,7 @@ document.addEventListener("keydown", (event) => {
   const number = Number(digits);
   digits = "";
   const isOverview = root.dataset.mode === "overview";
-  const act = key === "Enter" && number ? () => go(number - 1) : (isOverview && overviewKeys[key]) || keys[key];
+  const act = key === "Enter" && number ? () => go(placeOf(number)) : (isOverview && overviewKeys[key]) || keys[key];
   if (!act) return;
   event.preventDefault();
   if (state.blank && key !== "b" && key !== ".") show({ blank: false });
@@ -250,10 +258,10 @@ byId("print-notes").addEventListener("click", () => {
 
 // The start: what the address says
 
-/** Show the slide of the address, as #12 or #12.1. */
+/** Show the slide of the address, as #12, #12b or #12.1. */
 function follow() {
-  const [, slide, step] = /^#(\d+)(?:\.(\d+))?/.exec(location.hash) || [null, "1", "0"];
-  show({ slide: Number(slide) - 1, step: Number(step || 0) }, true);
+  const [, slide, step] = /^#(\d+[a-z]?)(?:\.(\d+))?/.exec(location.hash) || [null, "1", "0"];
+  show({ slide: placeOf(slide), step: Number(step || 0) }, true);
 }
 
 addEventListener("hashchange", () => {

@@ -17,7 +17,7 @@ import sympy
 from roofline import formatting
 from roofline.formulas.latex import named, number, power_of_ten
 from roofline.formulas.layout import Piece, Precedence, Style, Writer, layout
-from roofline.formulas.symbolic import described
+from roofline.formulas.symbolic import described, label
 from roofline.numeric import Expr
 
 _INVISIBLE_TIMES, _APPLY, _MINUS, _DOT, _THIN_SPACE = "\u2062", "\u2061", "\u2212", "\u22c5", "\u202f"
@@ -129,8 +129,15 @@ def symbol_mathml(text: str) -> str:
 
     >>> symbol_mathml("β"), symbol_mathml("n_q")
     ('<math><mi>β</mi></math>', '<math><msub><mi>n</mi><mi>q</mi></msub></math>')
+    >>> symbol_mathml("t_step")  # not of the nomenclature
+    '<math><msub><mi>t</mi><mi>step</mi></msub></math>'
     """
-    return mathml(named(text))
+    variable = named(text)
+    base, _, index = text.partition("_")
+    if index.isalnum() and base.isalpha() and described(variable).latex == label(text):
+        spelled = rf"{base}_{{\mathrm{{{index}}}}}"
+        return f"<math>{_named(spelled)}</math>"
+    return mathml(variable)
 
 
 def _math(writer: Writer, expr: Expr) -> str:

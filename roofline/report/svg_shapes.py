@@ -277,6 +277,8 @@ def _text_at(series: Series, index: int, box: Box, look: Look, frame: Frame, lie
         style = "f-text" if look.hollow else "f-on"
         return text(words, (box.left + box.right) / 2, middle, anchor="middle", size=11, class_=style)
     start, end = bar_ends(series, index, lies)
+    if lies and box.bottom - box.top < 7:
+        return ""  # it would lie on that of the next bar
     if not lies:
         y = box.top - 8 if end >= start else box.bottom + 8
         return text(words, (box.left + box.right) / 2, y, anchor="middle", size=11)

@@ -69,27 +69,31 @@ def press(page, *keys):
         page.keyboard.press(key)
 
 
-def test_keys(opened, made):
+def test_keys(opened):
     """Forward through every answer and back through it; first, last, by number; the address says where one is."""
-    page, count = opened(), len(made[0])
+    page = opened()
     assert page.evaluate(CURRENT) == "slide-1"
-    press(page, "ArrowRight", " ", "PageDown", "ArrowDown")
-    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-5", 0)
-    answer = page.locator("#slide-5 .mark")
+    press(page, "ArrowRight", " ")
+    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-3", 0)
+    answer = page.locator("#slide-3 .mark")
     assert not answer.is_visible()
-    press(page, "ArrowRight")
-    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-5", 2)
+    press(page, "PageDown")
+    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-3", 2)
     assert answer.is_visible()
-    assert page.evaluate("location.hash") == "#5.1"
-    assert page.locator("#status").text_content() == f"Slide 5 of {count}: Predict first: Is it?, answer shown"
-    press(page, "ArrowRight")
-    assert page.evaluate(CURRENT) == "slide-6"
+    assert page.evaluate("location.hash") == "#3.1"
+    assert page.locator("#status").text_content() == "Slide 3 of 16: Is it?, answer shown"
+    press(page, "ArrowDown")
+    assert page.evaluate(CURRENT) == "slide-4"
     press(page, "ArrowLeft")
-    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-5", 2)
+    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-3", 2)
     press(page, "PageUp")
-    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-5", 0)
+    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-3", 0)
     press(page, "End")
-    assert page.evaluate(CURRENT) == f"slide-{count}"
+    assert page.evaluate(CURRENT) == "slide-16"
+    press(page, "1", "1", "Enter", "ArrowRight")
+    assert page.evaluate(CURRENT) == "slide-11b"  # the second drawing in one place
+    assert page.evaluate("location.hash") == "#11b"
+    assert page.locator("#status").text_content().startswith("Slide 11b of 16: Multi-query")
     press(page, "1", "2", "Enter")
     assert page.evaluate(CURRENT) == "slide-12"
     press(page, "Home", "ArrowUp")
@@ -102,14 +106,14 @@ def test_keys(opened, made):
 
 
 def test_a_reload_stays(opened):
-    page = opened("#5.1")
-    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-5", 2)
+    page = opened("#3.1")
+    assert (page.evaluate(CURRENT), page.evaluate(SEEN)) == ("slide-3", 2)
     press(page, "ArrowRight")
     page.reload()
     wait_until(page, "document.documentElement.hasAttribute('data-live')")
-    assert page.evaluate(CURRENT) == "slide-6"
-    page.evaluate("location.hash = '#9'")
-    wait_until(page, f"{CURRENT} === 'slide-9'")
+    assert page.evaluate(CURRENT) == "slide-4"
+    page.evaluate("location.hash = '#11b'")
+    wait_until(page, f"{CURRENT} === 'slide-11b'")
 
 
 def test_overview(opened):
@@ -146,29 +150,29 @@ def test_swipes(opened):
     assert page.evaluate(CURRENT) == "slide-3"
 
 
-def test_presenter(opened, made):
+def test_presenter(opened):
     """A window of its own with notes, the next slide and a clock; each window follows the other, and survives a reload."""
-    page = opened("#4")
+    page = opened("#3")
     with page.expect_popup() as waiting:
         press(page, "p")
     presenter = waiting.value
-    wait_until(presenter, f"document.documentElement.dataset.mode === 'presenter' && {CURRENT} === 'slide-4'")
+    wait_until(presenter, f"document.documentElement.dataset.mode === 'presenter' && {CURRENT} === 'slide-3'")
     assert page.evaluate("document.documentElement.dataset.mode") is None
     assert "Not shown at all." in presenter.locator(".notes.current").inner_text()
-    assert [slide.get_attribute("id") for slide in presenter.locator(".slide:visible").all()] == ["slide-4", "slide-5"]
+    assert [slide.get_attribute("id") for slide in presenter.locator(".slide:visible").all()] == ["slide-3", "slide-4"]
     assert presenter.locator("#pace").inner_text() == "First part: 20 min, 0:00 to 20:00"
-    press(presenter, "ArrowRight", "ArrowRight")
-    wait_until(page, f"{CURRENT} === 'slide-5' && {SEEN} === 2")
+    press(presenter, "ArrowRight")
+    wait_until(page, f"{CURRENT} === 'slide-3' && {SEEN} === 2")
     press(page, "ArrowRight")
-    wait_until(presenter, f"{CURRENT} === 'slide-6'")
+    wait_until(presenter, f"{CURRENT} === 'slide-4'")
     page.reload()
     wait_until(page, "document.documentElement.hasAttribute('data-live')")
-    wait_until(presenter, "document.getElementById('place').textContent.startsWith('Slide 6 of')")
+    wait_until(presenter, "document.getElementById('place').textContent.startsWith('Slide 4 of')")
     press(presenter, "ArrowLeft")
-    wait_until(page, f"{CURRENT} === 'slide-5'")
+    wait_until(page, f"{CURRENT} === 'slide-3'")
     presenter.wait_for_timeout(1200)  # two ticks, by which the window that was loaded again knows the other one
     press(page, "End")
-    wait_until(presenter, f"{CURRENT} === 'slide-{len(made[0])}'")
+    wait_until(presenter, f"{CURRENT} === 'slide-16'")
     assert presenter.locator("#elapsed").inner_text() != "0:00"
     presenter.close()
     press(page, "Home")
@@ -176,19 +180,19 @@ def test_presenter(opened, made):
 
 
 def test_presenter_where_no_window_opens(opened):
-    page = opened("#4", init="() => { window.open = () => null; }")
+    page = opened("#6", init="() => { window.open = () => null; }")
     press(page, "p")
     assert page.locator(".notes.current").is_visible()
     assert page.locator("#clock").is_visible()
     press(page, "ArrowRight")
-    assert page.evaluate(CURRENT) == "slide-5"
+    assert page.evaluate(CURRENT) == "slide-7"
     press(page, "p")
     assert page.locator(".slide:visible").count() == 1
     assert not page.locator("#clock").is_visible()
 
 
 def test_paper(opened, made):
-    """A slide a page, with all answers; with `?notes` each slide's notes follow it."""
+    """A slide a page, with all answers; with `?notes` each slide's notes follow it, those of the exercises on two pages."""
     page, count = opened(), len(made[0])
     page.emulate_media(media="print")
     assert page.locator("[data-step]:visible").count() == page.locator("[data-step]").count() > 0
@@ -196,13 +200,13 @@ def test_paper(opened, made):
     with_notes = opened("?notes")
     told = sum(slide.notes != "" for slide in made[0])
     assert told > count / 3
-    assert len(pages_of(with_notes.pdf(prefer_css_page_size=True))) == count + told
+    assert len(pages_of(with_notes.pdf(prefer_css_page_size=True))) == count + told + 1
 
 
 def test_axe_finds_nothing(opened, axe):
-    """A question with its answer, a figure and a takeaway; the overview; the presenter's view; light and dark."""
-    page = opened("#5.1", init="() => { window.open = () => null; }", reduced_motion="reduce")
-    for number, theme in (("5", "light"), ("12", "dark"), ("17", "dark")):
+    """A question with its answer, a figure, and code with a takeaway; the overview; the presenter's view; light and dark."""
+    page = opened("#3.1", init="() => { window.open = () => null; }", reduced_motion="reduce")
+    for number, theme in (("3", "light"), ("10", "dark"), ("13", "dark")):
         press(page, number[0], *number[1:], "Enter")
         page.locator(f'input[name="theme"][value="{theme}"]').evaluate("(choice) => choice.click()")
         page.mouse.move(int(number), 100)  # the buttons appear
@@ -236,7 +240,7 @@ def test_what_does_not_fit_is_noticed(open_page, made, tmp_path):
     path = tmp_path / "full.html"
     path.write_text(made[1].read_text(encoding="utf-8").replace("<p>Remember this.</p>", "<p>Much.</p>" * 20), encoding="utf-8")
     page = open_page(path, height=720, java_script_enabled=False)
-    assert ["slide-17", "overflows"] in page.evaluate(_FAULTS)
+    assert ["slide-12", "overflows"] in page.evaluate(_FAULTS)
 
 
 @pytest.mark.every_case

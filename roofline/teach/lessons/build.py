@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from roofline.documents import DATA_VERSION, __version__, code_cell, markdown_cell, notebook_json
@@ -199,10 +200,8 @@ def deck(lesson: ExecutedLesson) -> str:
             title=lesson.title,
             about=lesson.head.about,
             name=lesson.name,
-            slides=[
-                {**asdict(slide), "body": slide.body.replace("{title}", f"title-{number}")}
-                for number, slide in enumerate(listed, 1)
-            ],
+            slides=[{**asdict(slide), "body": slide.body.replace("{title}", f"title-{slide.label}")} for slide in listed],
+            count=listed[-1].label.rstrip(ascii_lowercase),
             parts=parts,
             parts_json=as_json(parts),
             provenance=_provenance(),

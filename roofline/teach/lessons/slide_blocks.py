@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from math import ceil
+from math import ceil, inf
 from xml.etree import ElementTree as ET
 
 from roofline.report.axes import text_width
@@ -34,9 +34,11 @@ SMALLEST, _SCALE = 18.0, 1.75
 _GAP, _LINE = 20.0, 1.36
 _TEXT = 0.88
 """Width of a text on a slide as a share of `text_width`, which is rather too wide for long ones."""
-ROOMY = 0.86
+ROOMY = 0.94
 """The share of a slide that text may fill before its letters get smaller."""
-MOST_ROWS = 9
+MOST_ROWS, MOST_WORDS, MOST_SOLVED, MOST_COMPARED = 9, 80, 95, 110
+"""Rows of a table on a slide; words of a slide on which several things stand together, of a problem with its solution, and of a
+table of published figures."""
 
 
 class Block(ABC):
@@ -62,13 +64,17 @@ class Block(ABC):
 def num_lines(text: str, size: float, wide: float = WIDE) -> int:
     """The number of lines of a paragraph of Markdown."""
     lines, used = 1, 0.0
-    blank = _TEXT * text_width(" ", size)
+    blank = _wide(" ", size)
     for word in _words(text):
-        width = _TEXT * text_width(word, size)
+        width = _wide(word, size)
         if used > 0 and used + width > wide:
             lines, used = lines + 1, 0.0
         used += width + blank
     return lines
+
+
+def _wide(text: str, size: float) -> float:
+    return _TEXT * text_width(text.replace("\u00a0", " "), size)
 
 
 def _words(text: str) -> list[str]:
@@ -76,11 +82,27 @@ def _words(text: str) -> list[str]:
     return re.split(r"[ \n]+", plain(text).strip(" \n"))
 
 
+_UNITS = "[kKMGTP]i?B|[kMGTP]?FLOP|[mµn]?s|%|k?W|J|USD|bytes?|tokens?|times|million|billion"
+_UNIT = re.compile(rf"(?<=\d) (?=(?:{_UNITS})(?:/\w+)?(?:[\s.,;:)*]|$))")
+
+
+def bound(text: str) -> str:
+    r"""Return Markdown in which no line ends between a number and its unit, or within a product.
+
+    >>> bound("It is 15.0 GB, so 7 ms at 2 TB/s.").split(" ")
+    ['It', 'is', '15.0\xa0GB,', 'so', '7\xa0ms', 'at', '2\xa0TB/s.']
+    """
+    return re.sub(r"(?<=\d) x (?=\d)", "\u00a0x\u00a0", _UNIT.sub("\u00a0", text))
+
+
 _BRACKETED = re.compile(r"\((<math>(?:(?!</math>).)*</math>)\)[.,;:]?")
+
+_CODE_SPAN, _HYPHENED = re.compile(r"(?<=<code>)[^<]+"), re.compile(r"\S*-\S+")
 
 
 def unbroken(html: str) -> str:
-    """Return HTML in which no line ends between a bracket and the symbol in it."""
+    """Return HTML in which no line ends between a bracket and the symbol in it, or at a hyphen of code."""
+    html = _CODE_SPAN.sub(lambda match: _HYPHENED.sub(r'<span class="whole">\g<0></span>', match[0]), html)
     return _BRACKETED.sub(lambda match: f'<span class="whole">{match[0]}</span>', html)
 
 
@@ -88,7 +110,7 @@ class Prose(Block):
     """A paragraph."""
 
     def __init__(self, text: str, kind: str = "") -> None:
-        self.text, self.kind = text, kind
+        self.text, self.kind = bound(text), kind
 
     def html(self) -> str:
         """A paragraph, or what its Markdown says."""
@@ -126,7 +148,7 @@ class Points(Block):
     """A list. `first` is the number of its first entry; 0: it has no numbers."""
 
     def __init__(self, entries: Sequence[str], first: int = 0, kind: str = "") -> None:
-        self.entries, self.first, self.kind = tuple(entries), first, kind
+        self.entries, self.first, self.kind = tuple(map(bound, entries)), first, kind
 
     def html(self) -> str:
         """A list, or a paragraph if it has one entry without a number."""
@@ -153,7 +175,7 @@ class Choices(Block):
     """What one may choose from, and the right one, which a press marks."""
 
     def __init__(self, choices: Sequence[str], right: int) -> None:
-        self.choices, self.right = tuple(choices), right
+        self.choices, self.right = tuple(map(bound, choices)), right
 
     def html(self) -> str:
         """A list with letters."""
@@ -223,9 +245,9 @@ _PAD = 40.0
 def column_widths(table: Table, letters: float, wide: float) -> list[float]:
     """Return the widths of a table's columns: what their texts take, or less, but as much as their longest word."""
     columns = [[table.columns[at], *(row[at] for row in table.rows)] for at in range(len(table.columns))]
-    whole = [max(_TEXT * text_width(plain(cell), letters) for cell in column) + 4 for column in columns]
-    least = [max(_TEXT * text_width(word, letters) for cell in column for word in _words(cell)) for column in columns]
-    left = wide - _PAD * len(columns)
+    whole = [max(_wide(plain(cell), letters) for cell in column) + 4 for column in columns]
+    least = [max(_wide(word, letters) for cell in column for word in _words(cell)) for column in columns]
+    left = wide - _PAD * (len(columns) - 1)
     if sum(whole) <= left:
         return whole
     share = max(left - sum(least), 0.0) / max(sum(whole) - sum(least), 1.0)
@@ -242,19 +264,24 @@ _QUANTITY = re.compile(r"\d[\d,.]* \S{1,7}")
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Table) -> Table:
     """A part of a table, with short quantities that are not broken before their unit."""
-    unbroken = [[cell.replace(" ", "\u00a0") if _QUANTITY.fullmatch(cell) else cell for cell in row] for row in rows]
+    unbroken = [[cell.replace(" ", "\u00a0") if _QUANTITY.fullmatch(cell) else bound(cell) for cell in row] for row in rows]
     return Table(columns, unbroken, whole.title, whole.note)
 
 
 class Equation(Block):
     """A formula: symbols, numbers, value."""
 
-    def __init__(self, formula: Formula, caption: str = "") -> None:
+    def __init__(self, formula: Formula, caption: str = "", *, brief: bool = False) -> None:
         self.formula, self.caption = formula, caption
+        self.lines = formula.lines[-1:] if brief else formula.lines
         self.pieces = [
             [_math_size(piece) for piece in ET.fromstring(f"<x>{equation(line)}</x>")]  # noqa: S314 - made by our own `mathml`
-            for line in formula.lines
+            for line in self.lines
         ]
+
+    def brief(self) -> Equation:
+        """Numbers and value alone, where there is no space for symbols."""
+        return Equation(self.formula, self.caption, brief=True)
 
     def _share(self) -> int:
         """Letters that are smaller by a number of tenths, where a term would else be wider than the slide."""
@@ -263,7 +290,7 @@ class Equation(Block):
 
     def html(self) -> str:
         """Its lines."""
-        lines = "".join(f"<p>{equation(line)}</p>\n" for line in self.formula.lines)
+        lines = "".join(f"<p>{equation(line)}</p>\n" for line in self.lines)
         smaller = f" smaller-{self._share()}" if self._share() else ""
         head = f'<p class="caption">{inline_of(self.caption)}</p>\n' if self.caption else ""
         return f'{head}<div class="equation{smaller}">\n{lines}<p class="value">= {escape(self.formula.value)}</p>\n</div>\n'
@@ -334,8 +361,9 @@ class Verdict(Block):
         head = f'<p class="caption">{escape(entry.row.id)}: {escape(entry.about)}</p>\n' if self.caption else ""
         return (
             f'{head}<dl class="verdict" data-verdict="{entry.row.verdict}">\n'
-            f"<dt>published</dt><dd>{inline_of(entry.row.printed)}</dd>\n<dt>computed</dt><dd>{inline_of(entry.computed)}</dd>\n"
-            f"<dt>verdict</dt><dd><strong>{entry.verdict}</strong>. {inline_of(entry.row.holds)}</dd>\n</dl>\n"
+            f"<dt>published</dt><dd>{inline_of(bound(entry.row.printed))}</dd>\n"
+            f"<dt>computed</dt><dd>{inline_of(bound(entry.computed))}</dd>\n"
+            f"<dt>verdict</dt><dd><strong>{entry.verdict}</strong>. {inline_of(bound(entry.row.holds))}</dd>\n</dl>\n"
         )
 
     def height(self, size: float) -> float:
@@ -346,8 +374,26 @@ class Verdict(Block):
         return tall + (num_lines(f"F00: {entry.about}", size) * size * _LINE + 8 if self.caption else 0.0) + _GAP
 
 
-_CODE, _COLUMNS = 21.0, 88
-"""Pixels of the letters of code, and how many of them a line has."""
+class Compared(Cells):
+    """Published figures as a table, with what is computed and what holds."""
+
+    def __init__(self, listed: Sequence[Published]) -> None:
+        rows = [
+            (f"{entry.row.id}: {entry.about}", entry.row.printed, entry.computed, f"**{entry.verdict}**. {entry.row.holds}")
+            for entry in listed
+        ]
+        table = _table(("figure", "published", "computed", "verdict"), rows, Table((), (), "", ""))
+        table.right = (False,) * 4
+        super().__init__(table)
+
+    @property
+    def words(self) -> int:
+        """Of all its cells."""
+        return sum(len(plain(cell).split()) for row in self.table.rows for cell in row)
+
+
+_CODE, _SMALL_CODE, _COLUMNS = 21.0, 18.5, 88
+"""Pixels of the letters of code, of code with longer lines, and how many of the former a line has."""
 
 
 class Code(Block):
@@ -358,12 +404,19 @@ class Code(Block):
 
     def html(self) -> str:
         """A box."""
-        return f"<pre><code>{escape_lines(self.text)}</code></pre>\n"
+        kind = "" if self.letters == _CODE else ' class="long"'
+        return f"<pre{kind}><code>{escape_lines(self.text)}</code></pre>\n"
+
+    @property
+    def letters(self) -> float:
+        """Their pixels."""
+        return _CODE if max(map(len, self.text.splitlines()), default=0) <= _COLUMNS else _SMALL_CODE
 
     def height(self, size: float) -> float:
         """Its lines."""
         del size
-        return sum(max(ceil(len(line) / _COLUMNS), 1) for line in self.text.splitlines()) * _CODE * 1.3 + 40 + _GAP
+        columns = _COLUMNS * _CODE / self.letters
+        return sum(max(ceil(len(line) / columns), 1) for line in self.text.splitlines()) * self.letters * _LINE + 40 + _GAP
 
     def split(self, size: float, space: float) -> tuple[Block, Block] | None:
         """Where an empty line is, or else anywhere."""
@@ -381,10 +434,19 @@ def escape_lines(text: str) -> str:
 
 
 class Picture(Block):
-    """A picture that fills what is left of its slide; `tall` is its height in pixels."""
+    """A picture that fills what is left of its slide.
 
-    def __init__(self, svg: str, tall: float) -> None:
-        self.svg, self.tall = svg, tall
+    Attributes:
+        draw: makes it as SVG, of a height in pixels.
+        tall: how high it is; how high it has to be at least, before it is fitted.
+    """
+
+    def __init__(self, draw: Callable[[float], str], least: float = inf) -> None:
+        self.draw, self.tall, self.svg = draw, least, ""
+
+    def fit(self, tall: float) -> None:
+        """Draw it `tall` pixels high."""
+        self.tall, self.svg = tall, self.draw(tall)
 
     def html(self) -> str:
         """The picture."""
@@ -394,6 +456,38 @@ class Picture(Block):
         """All of it."""
         del size
         return self.tall
+
+
+class Plan(Block):
+    """The parts of a lesson with their minutes, in two columns."""
+
+    def __init__(self, parts: Sequence[tuple[int, str]]) -> None:
+        self.parts = parts
+
+    def html(self) -> str:
+        """A list with numbers."""
+        listed = "".join(f"<li>{inline_of(part)} <span>{minutes} min</span></li>\n" for minutes, part in self.parts)
+        return f'<ol class="parts">\n{listed}</ol>\n'
+
+    def height(self, size: float) -> float:
+        """Half of its lines."""
+        del size
+        return ceil(len(self.parts) / 2) * 2 * 26 * _LINE
+
+
+class Remember(Block):
+    """What to remember, below what shows it."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def html(self) -> str:
+        """The text in a box with a mark."""
+        return f'<div class="remember">\n{self.block.html()}</div>\n'
+
+    def height(self, size: float) -> float:
+        """That of the text, on a narrower line."""
+        return self.block.height(1.04 * size)
 
 
 class Step(Block):
@@ -450,6 +544,15 @@ def enlarged(picture: str, smallest: float) -> str:
     return _FONT.sub(lambda match: f"{max(float(match[0]), smallest):.4g}", picture)
 
 
+def drawn_at(picture: str, tall: float, most: float) -> str:
+    """Return a drawing for a slide's width and `tall` pixels, not larger than `most` times its size: then with a margin."""
+    wide, high = size_of(picture)
+    scale = min(PICTURE_WIDE / wide, tall / high, most)
+    svg = enlarged(picture, SMALLEST / scale)
+    above = (tall / scale - high) / 2
+    return svg.replace(f'viewBox="0 0 {wide:g} {high:g}"', f'viewBox="0 {-above:.4g} {wide:g} {high + 2 * above:.5g}"', 1)
+
+
 # Markdown in pieces
 
 _ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|cf|vs|al|etc|Fig|Sec|No)\.|\b[A-Z]\.|:)[\"”)*_]*$")
@@ -480,11 +583,7 @@ _JOINING = re.compile(r"^(?:And|But|So|Now|Then) (?=\S+ \S+ )")
 
 
 def _capital(text: str) -> str:
-    return (
-        re.sub(r"[^\W\d_]", lambda match: match[0].upper(), text, count=1)
-        if text.startswith("*") or text[:1].islower()
-        else text
-    )
+    return re.sub(r"^\W*[^\W\d_]", lambda match: match[0].upper(), text)
 
 
 def key_sentences(text: str) -> list[str]:

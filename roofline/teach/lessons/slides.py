@@ -1,7 +1,8 @@
 """Slides of a lesson, made from its items: what is shown becomes slides, all else becomes the presenter's notes.
 
 Prose goes to the notes. Of it a slide has the sentences with a **bold** phrase, lists, and tables. What does not fit on a slide
-goes on on the next one.
+goes on on the next one; neighbours that say little share one: a sentence leads to the formula after it, a takeaway stands below
+the figure that shows it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import unescape
-from itertools import groupby
-from math import ceil
+from itertools import groupby, zip_longest
+from math import ceil, inf
+from string import ascii_lowercase
 
 from roofline.report.figure import Figure
 from roofline.report.html import escape
@@ -22,15 +25,16 @@ from roofline.teach.lessons.figures import Plot
 from roofline.teach.lessons.formula import Formula
 from roofline.teach.lessons.items import Item, Lesson, Table, Takeaway, Text, flattened
 from roofline.teach.lessons.live.play import Play
-from roofline.teach.lessons.live.run import evaluate
-from roofline.teach.lessons.live.view import picture_figure
 from roofline.teach.lessons.published import Published
 from roofline.teach.lessons.questions import Part, Question, WorkedProblem
 from roofline.teach.lessons.slide_blocks import (
     FOOT,
     HEAD,
     KICKER,
+    MOST_COMPARED,
     MOST_ROWS,
+    MOST_SOLVED,
+    MOST_WORDS,
     PICTURE_WIDE,
     ROOMY,
     SIDE_WIDTH,
@@ -44,16 +48,21 @@ from roofline.teach.lessons.slide_blocks import (
     Cells,
     Choices,
     Code,
+    Compared,
     Equation,
     Legend,
     Link,
     Note,
     Picture,
+    Plan,
     Points,
     Prose,
+    Remember,
     Step,
     Verdict,
+    bound,
     chunks,
+    drawn_at,
     enlarged,
     joined_lists,
     key_sentences,
@@ -61,6 +70,7 @@ from roofline.teach.lessons.slide_blocks import (
     num_lines,
     plotted,
     rows_of,
+    sentences,
     size_of,
     whole,
 )
@@ -72,8 +82,9 @@ class Slide:
     """A slide.
 
     Attributes:
-        kind: "title", "goals", "plan", "points", "question", "answer", "figure", "table", "formula", "published", "takeaway",
+        kind: "title", "goals", "points", "question", "answer", "figure", "beside", "table", "formula", "published", "takeaway",
             "code", "play", "worked", "solution" or "exercise".
+        label: its number, such as "7". Pictures that take the place of one another share a number: "7", "7b", "7c".
         kicker: the line above the title, as HTML; "" for none.
         title: as HTML.
         body: as HTML; "{title}" stands for the id of the title. An element with `data-step` appears with a press of its own.
@@ -83,6 +94,7 @@ class Slide:
     """
 
     kind: str
+    label: str
     kicker: str
     title: str
     body: str
@@ -105,6 +117,10 @@ class _Draft:
     cell: int
     size: int = SIZES[-1]
     more: bool = False
+    listed: tuple[Published, ...] = ()
+    """Published figures of the slide."""
+    alternative: bool = False
+    """Whether it takes the place of the slide before, such as the next step of a drawing."""
 
     @property
     def space(self) -> float:
@@ -116,19 +132,32 @@ class _Draft:
         """Pixels that the body takes."""
         return sum(block.height(size) for block in self.blocks)
 
-    def takes(self, blocks: Sequence[Block]) -> bool:
-        """Whether there is space for these blocks below what is there, and the slide is of a kind that goes on."""
-        if self.kind not in ("table", "formula", "published", "points") or any(block.optional for block in self.blocks):
-            return False
-        return self.tall(SIZES[-1]) + sum(block.height(SIZES[-1]) for block in blocks) <= self.space
+    @property
+    def words(self) -> int:
+        """Of its text; not those of tables, code and formulas."""
+        prose = (re.sub(r"<(table|pre|math).*?</\1>", "", block.html(), flags=re.DOTALL) for block in self.blocks)
+        return sum(len(re.sub(r"<[^>]+>", " ", html).split()) for html in prose)
 
     def grow(self) -> None:
-        """Take the largest letters with which the body leaves some space."""
-        self.size = next((size for size in SIZES if self.tall(size) <= ROOMY * self.space), SIZES[-1])
+        """Take the largest letters with which the body leaves some space; the smallest at pictures and code."""
+        most = SIZES[0] if self.kind in ("title", "takeaway", "points") else SIZES[1]
+        if any(isinstance(block, Picture | Code) for block in self.blocks):
+            most = SIZES[-1]
+        self.size = next((size for size in SIZES if size <= most and self.tall(size) <= ROOMY * self.space), SIZES[-1])
+
+    @property
+    def picture(self) -> Picture | None:
+        """Its picture, if it has one."""
+        return next((block for block in self.blocks if isinstance(block, Picture)), None)
+
+    def fill(self) -> None:
+        """Make the picture as high as what else there is leaves space."""
+        if picture := self.picture:
+            picture.fit(self.space - sum(block.height(self.size) for block in self.blocks if block is not picture))
 
 
 def _title_lines(title: str, wide: float = WIDE) -> int:
-    return num_lines(unescape(re.sub(r"<[^>]+>", "", title)), 40, wide)
+    return num_lines(unescape(re.sub(r"<[^>]+>", "", title)), 42, wide)  # 40 pixels, bold
 
 
 class _Builder:
@@ -168,6 +197,22 @@ class _Builder:
             one.grow()
         for one in group:
             one.size = min(each.size for each in group)
+
+    def finished(self) -> list[_Draft]:
+        """Return the slides after those that say little have joined their neighbours, with pictures of their final size."""
+        listed: list[_Draft] = []
+        for draft, after in zip_longest(self.drafts, self.drafts[1:]):
+            last = listed[-1] if listed else None
+            leads = after and draft.kind == "points" and _join(replace(draft, blocks=[*draft.blocks]), after)
+            if leads and last and draft.cell != last.cell and after.kind not in ("points", "takeaway"):
+                leads = not (last.picture and after.picture)  # below the one it is as good as above the other
+            else:
+                leads = False
+            if last is None or leads or not _join(last, draft):
+                listed.append(draft)
+        for draft in listed:
+            draft.fill()
+        return listed
 
     def _draft(self, kind: str, title: str, kicker: str, *, more: bool = False) -> _Draft:
         draft = _Draft(kind, kicker, title, [], self.notes, self.part, self.cell, more=more)
@@ -235,7 +280,7 @@ class _Builder:
         if isinstance(item, Lesson):
             self.head(item)
         elif isinstance(item, Takeaway):
-            self.add("takeaway", "Takeaway", [Prose(item.text)])
+            self.add("takeaway", inline_of(self.heading), [Prose(item.text)], "Takeaway")
         elif isinstance(item, Text):
             self.prose(item, in_full=in_full)
         elif isinstance(item, Table):
@@ -247,25 +292,21 @@ class _Builder:
         elif isinstance(item, Question):
             self.question(item)
         elif isinstance(item, WorkedProblem):
-            self.flow("worked", _capital(inline_of(item.title)), item.problem, "Worked problem")
-            self.flow("solution", _capital(inline_of(item.title)), item.solution, "Solution")
+            self.worked(item)
         elif isinstance(item, Play):
             self.play(item)
         else:
             self.add("points", inline_of(self.heading), [Prose(item.plain())])
 
     def head(self, head: Lesson) -> None:
-        """Title; goals; plan, with what one needs before."""
-        self.add("title", inline_of(self.lesson.title), [Prose(head.about, "about")])
+        """Title with the plan; goals, with what one needs before."""
+        self.add("title", inline_of(self.lesson.title), [Prose(head.about, "about"), Plan(head.plan)])
         self.add("goals", "After this lesson you can", [Points(head.goals, kind="list")])
-        rows = [(f"{minutes} min", part) for minutes, part in head.plan]
-        minutes = sum(minutes for minutes, _ in head.plan)
         before = "\n".join(f"* {entry}" for entry in head.prerequisites)
-        self.add("plan", f"Plan, {minutes} minutes", [Cells(Table(("time", "part"), rows, "Plan", ""))])
         self.note(html_of(f"What one needs before:\n\n{before}"))
 
     def prose(self, text: Text, *, in_full: bool) -> None:
-        """Text with computed numbers: its key sentences go below what the same cell shows, if there is space for them."""
+        """Text with computed numbers: its key sentences, and all of it in the notes."""
         blocks: list[Block] = []
         for kind, piece in chunks(text.text):
             if kind != "prose" or in_full:
@@ -275,15 +316,8 @@ class _Builder:
         if not blocks:
             self.note(text.html(self.ids))
             return
-        joined = joined_lists(blocks)
-        last = self.drafts[-1] if self.drafts and self.drafts[-1].cell == self.cell else None
-        if last and last.takes(joined):
-            last.blocks += joined
-            last.notes.append(text.html(self.ids))
-            last.grow()
-            return
         self.notes.append(text.html(self.ids))
-        self.add("points", inline_of(self.heading), joined)
+        self.add("points", inline_of(self.heading), joined_lists(blocks))
 
     def table(self, table: Table, kind: str = "table", kicker: str = "") -> None:
         """A table: in pieces of about nine rows, and of as many columns as are readable."""
@@ -302,36 +336,42 @@ class _Builder:
 
     def figure(self, figure: Figure, kicker: str = "") -> None:
         """A figure: its caption is the title, its note stands below it if it is short."""
-        self._filled("figure", escape(figure.title), figure.note, kicker)
-        draft = self.drafts[-1]
-        tall = draft.space - draft.tall(SIZES[-1])
-        draft.blocks.insert(0, Picture(plotted(replace(figure, key=self.ids.once(figure.key)), tall), tall))
+        picture = Picture(partial(plotted, replace(figure, key=self.ids.once(figure.key))), least_height(figure))
+        self._filled("figure", escape(figure.title), figure.note, kicker, picture)
 
-    def _filled(self, kind: str, title: str, note: str, kicker: str) -> None:
-        """Begin a slide of a picture, with its note."""
+    def _filled(self, kind: str, title: str, note: str, kicker: str, picture: Picture) -> _Draft:
+        """Add a slide of a picture, with its note."""
         blocks = _short(note)
         self.add(kind, title, blocks, kicker)
+        draft = self.drafts[-1]
+        draft.blocks.insert(0, picture)
+        draft.size = SIZES[-1]
         if note and not blocks:
             self.note(html_of(note))
+        return draft
 
     def drawn(self, drawn: Drawn, kicker: str = "") -> None:
-        """Drawings, a slide each; what is seen is in the notes, in words."""
+        """Drawings, each replacing the one before, in one size; what is seen is in the notes, in words."""
+        titles = {drawing.title for drawing in drawn.drawings}
+        listed: list[tuple[Drawing, str]] = []
         for number, drawing in enumerate(drawn.drawings):
-            above = f"{escape(drawn.about)}: {escape(drawn.choices[number])}" if drawn.choices else kicker
-            self.drawing(drawing, above)
+            tells = drawn.choices and len(titles) < len(drawn.drawings)  # else titles say which one it is
+            listed.append((drawing, f"{escape(drawn.about)}: {escape(drawn.choices[number])}" if tells else kicker))
+        for number, (drawing, above) in enumerate(listed):
+            self.drawing(drawing, above, *together(listed)[number], alone=len(listed) == 1)
+            self.drafts[-1].alternative = number > 0
 
-    def drawing(self, drawing: Drawing, kicker: str) -> None:
-        """One drawing, with its note if that is below the title too."""
-        beside, scale = arranged(drawing, kicker)
-        svg = enlarged(drawing.svg, SMALLEST / scale)
+    def drawing(self, drawing: Drawing, kicker: str, beside: bool, scale: float, *, alone: bool) -> None:
+        """One drawing, with its note if that is below the title too; if it is `alone`, other things may join it."""
         if beside:
-            self.add("beside", escape(drawing.title), [Picture(svg, TALL / 2)], kicker)
+            title = escape(re.sub(r"(?<=\w)-(?=\w)", "\u2011", drawing.title))  # a narrow column
+            self._filled("beside", title, "", kicker, Picture(lambda _: enlarged(drawing.svg, SMALLEST / scale)))
             if drawing.note:
                 self.note(html_of(drawing.note))
         else:
-            self._filled("figure", escape(drawing.title), drawing.note, kicker)
-            draft = self.drafts[-1]
-            draft.blocks.insert(0, Picture(svg, draft.space - draft.tall(SIZES[-1])))
+            least = least_scale(drawing, scale) * size_of(drawing.svg)[1] if alone else inf
+            picture = Picture(partial(drawn_at, drawing.svg, most=inf if alone else scale), least)
+            self._filled("figure", escape(drawing.title), drawing.note, kicker, picture)
         self.note(f"<p>{escape(drawing.words)}</p>\n")
 
     def formulas(self, formulas: Sequence[Formula]) -> None:
@@ -347,48 +387,73 @@ class _Builder:
                     self.note(formula.symbols())
 
     def published(self, listed: Sequence[Published]) -> None:
-        """What is published and what is computed: two on a slide if they fit, or a slide each."""
-        waiting = list(listed)
-        while waiting:
-            two: list[Block] = [Verdict(entry, caption=True) for entry in waiting[:2]]
-            if len(two) == 2 and sum(block.height(SIZES[-1]) for block in two) <= TALL - HEAD - TITLE_LINE - FOOT:
-                self.add("published", "Published and computed", two)
-                del waiting[:2]
-            else:
-                entry = waiting.pop(0)
-                title = _capital(escape(entry.about.replace("-", "\u2011")))  # names of models are not broken
-                self.add("published", title, [Verdict(entry, caption=False)], f"Published figure {entry.row.id}")
+        """What is published and what is computed: a table of several, or a slide each."""
+        table = Compared(listed)
+        if len(listed) > 1 and table.words <= MOST_COMPARED and table.height(SIZES[-1]) <= TALL - HEAD - TITLE_LINE - FOOT:
+            self.add("published", "Published and computed", [table])
+            self.drafts[-1].listed = tuple(listed)
+            return
+        for entry in listed:
+            about = _capital(escape(entry.about.replace("-", "\u2011")))  # names of models are not broken
+            self.add("published", about, [Verdict(entry, caption=False)], f"Published figure {entry.row.id}")
+            self.drafts[-1].listed = (entry,)
 
     def question(self, question: Question) -> None:
-        """A prediction, or an exercise with its solution in the notes."""
+        """A prediction, whose question is the title."""
+        if question.kind != "predict":
+            self.exercise(question)
+            return
         key = question.key
+        title, text = ask_of(question.text)
+        if title and title[-1] not in "?.!":
+            title += " \u2026"  # the choices go on with it
         options: Block = Choices(key.choices, int(key.value)) if key.choices else Answer(question.right)
-        blocks: list[Block] = [*whole(question.text), options]
-        if question.kind == "predict":
-            self.add("question", "Predict first", blocks)
-            draft = self.drafts[-1]
-            self.reasons(question, draft)
-        else:
-            blocks.append(Prose(f"Template of the worksheets: `{question.template}`", "note"))
-            self.add("exercise", inline_of(question.title), blocks, "Exercise")
-            draft = self.drafts[-1]
-            draft.notes.append(f"<p><strong>{inline_of(question.right)}</strong></p>\n")
-            for part in question.after:
-                draft.notes.append(html_of(part) if isinstance(part, str) else part.html(self.ids))
-        if question.wrong_answers:
-            listed = "\n".join(f"* {wrong}: {hint}" for wrong, hint in question.wrong_answers)
-            draft.notes.append(html_of(f"Usual wrong answers:\n\n{listed}"))
+        self.add("question", inline_of(title or self.heading), [*whole(text), options], "Predict first")
+        draft = self.drafts[-1]
+        self.reasons(question, draft, inline_of(title) if title and num_lines(title, 24) == 1 else "")
+        draft.notes.append(_mistakes(question))
 
-    def reasons(self, question: Question, draft: _Draft) -> None:
-        """Why an answer is right: on the slide of the question, shown with the answer, if it fits; or else on the next ones."""
-        texts = [part.text if isinstance(part, Text) else part for part in question.after]
-        short = [Step(Prose(text)) for text in texts if isinstance(text, str)]
-        if len(short) == len(texts) and draft.tall(SIZES[-1]) + sum(one.height(SIZES[-1]) for one in short) <= draft.space:
-            draft.blocks += short
-            draft.grow()
+    def exercise(self, question: Question) -> None:
+        """A line on the slide of all exercises; the problem with its solution is in the notes."""
+        entry = f"{question.title} (`{question.template}`)"
+        last = self.drafts[-1]
+        if last.kind == "exercise" and isinstance(last.blocks[0], Points):
+            last.blocks[0] = Points((*last.blocks[0].entries, entry), kind="list")
+            last.grow()
         else:
+            link = f'<p><a href="../{self.lesson.name}.html">The page of the lesson</a> checks your answers.</p>\n'
+            self.add("exercise", "Exercises", [Points([entry], kind="list"), Link(link)])
+        solution = "".join(html_of(part) if isinstance(part, str) else part.html(self.ids) for part in question.after)
+        self.drafts[-1].notes.append(
+            f"<h4>{inline_of(question.title)}</h4>\n{html_of(question.text)}<p><strong>{inline_of(question.right)}</strong></p>\n"
+            f"{solution}{_mistakes(question)}"
+        )
+
+    def reasons(self, question: Question, draft: _Draft, kicker: str) -> None:
+        """Why an answer is right: on the slide of the question, shown with the answer, if it fits; or else on the next ones."""
+        if not self.revealed(draft, question.after):
             draft.notes.append("<p>The next press shows the answer, the one after it why.</p>\n")
-            self.flow("answer", inline_of(f"Answer: {question.right}"), question.after)
+            self.flow("answer", inline_of(f"Answer: {question.right}"), question.after, kicker)
+
+    def worked(self, item: WorkedProblem) -> None:
+        """A problem, and its solution: shown with a press if it is short, or else on the next slides."""
+        title = _capital(inline_of(item.title))
+        self.flow("worked", title, item.problem, "Worked problem")
+        if not self.revealed(self.drafts[-1], item.solution):
+            self.flow("solution", title, item.solution, "Solution")
+
+    def revealed(self, draft: _Draft, parts: Sequence[Part]) -> bool:
+        """Put parts on a slide, where a press shows them, if they are short enough; return whether that is so."""
+        before, self.notes = self.notes, []
+        pieces = [self.blocks_of(part) for part in parts]
+        both = replace(draft, blocks=[*draft.blocks, *(Step(block) for piece in pieces for block in piece)])
+        fits = all(pieces) and both.words <= MOST_SOLVED and both.tall(SIZES[-1]) <= draft.space
+        if fits:
+            draft.blocks = both.blocks
+            draft.notes += self.notes
+            draft.grow()
+        self.notes = before
+        return fits
 
     def flow(self, kind: str, title: str, parts: Sequence[Part], kicker: str = "") -> None:
         """Texts and items one below the other, on as many slides as they take; pictures on slides of their own."""
@@ -399,18 +464,19 @@ class _Builder:
             if fitting or isinstance(part, str):
                 continue
             if blocks:
-                self.add(kind, title, blocks, kicker)
+                self.add(kind, title, _shortened(blocks, kicker), kicker)
                 blocks = []
+            above = title if kind == "answer" else kicker
             if isinstance(part, Table):
-                self.table(part, kicker=kicker or title)
+                self.table(part, kicker=above)
             elif isinstance(part, Plot):
-                self.figure(part.figure, kicker or title)
+                self.figure(part.figure, above)
             elif isinstance(part, Drawn):
-                self.drawn(part, kicker or title)
+                self.drawn(part, above)
             else:
                 self.item(part, in_full=True)
         if blocks:
-            self.add(kind, title, blocks, kicker)
+            self.add(kind, title, _shortened(blocks, kicker), kicker)
 
     def blocks_of(self, part: Part) -> list[Block]:
         """What is on a slide among other things; nothing if the part takes slides of its own."""
@@ -427,19 +493,83 @@ class _Builder:
         return []
 
     def play(self, play: Play) -> None:
-        """What to try on the lesson's page, and its pictures as they are at first."""
+        """What to try on the lesson's page, where pictures move."""
         link = f'<p><a href="../{self.lesson.name}.html#play">Move it on the page of the lesson</a></p>\n'
-        self.add(
-            "play",
-            inline_of(self.heading),
-            [Prose(play.intro), *([Points(play.tries, kind="list")] if play.tries else []), Link(link)],
-        )
-        run = evaluate(play.values)
-        for name in play.block["pictures"]:
-            figure = picture_figure(name, run)
-            self.figure(
-                replace(figure, key=f"play-{name}"), f'<a href="../{self.lesson.name}.html#play">Move it on the page</a>'
-            )
+        self.notes.append(html_of(play.intro))
+        tries: list[Block] = [Points(play.tries, kind="list")] if play.tries else [Prose(play.intro)]
+        self.add("play", inline_of(self.heading), [*tries, Link(link)])
+
+
+_LEADING = ("points", "formula", "published", "table", "figure", "code", "question")
+"""Kinds of slides that a few sentences may lead to, on the same slide."""
+_FOLLOWING = {
+    "takeaway": ("points", "formula", "published", "table", "answer", "question", "figure", "code"),
+    "points": ("formula", "published", "table", "answer", "figure", "exercise", "code"),
+    "published": ("formula", "published", "answer", "question"),
+}
+"""Kinds of slides to which others are added below."""
+
+
+def _join(last: _Draft, draft: _Draft) -> bool:
+    """Put a slide that says little on the one before, if both are readable together; return whether that is so."""
+    leads = last.kind == "points" and draft.kind in _LEADING
+    if not (last.part == draft.part and not draft.more and (leads or last.kind in _FOLLOWING.get(draft.kind, ()))):
+        return False
+    if draft.kind == "question" and (last.words > MOST_WORDS / 2 or any(isinstance(block, Cells) for block in last.blocks)):
+        return False
+    both_listed = bool(last.listed and draft.listed)
+    blocks = _with_comparison(last, draft) if both_listed else joined_lists([*last.blocks, *_below(last, draft)])
+    both = replace(last, blocks=blocks, listed=(*last.listed, *draft.listed))
+    if leads and draft.kind != "points":
+        both.kind, both.title, both.kicker = draft.kind, draft.title, draft.kicker
+    elif both_listed and last.kind == "published":
+        both.title, both.kicker = "Published and computed", ""
+    omitted = [block for block in blocks if block.optional]
+    if both.picture or both.tall(SIZES[-1]) > both.space:
+        both.blocks = [block for block in blocks if not block.optional]
+        both.notes = [*last.notes, *(block.html() for block in omitted)]
+    is_wordy = both.words > MOST_WORDS and last.cell != draft.cell and not both_listed
+    if not blocks or is_wordy or both.tall(SIZES[-1]) > both.space:
+        return False
+    last.kind, last.title, last.kicker, last.cell = both.kind, both.title, both.kicker, draft.cell
+    last.blocks, last.listed, last.notes = both.blocks, both.listed, [*both.notes, *draft.notes]
+    last.size = SIZES[-1]
+    last.grow()
+    return True
+
+
+def _below(last: _Draft, draft: _Draft) -> list[Block]:
+    """What a slide shows below another one; below a question it waits for the answer."""
+    blocks = list(draft.blocks)
+    if draft.kind == "takeaway":
+        blocks = [Remember(block) for block in blocks]
+    elif draft.kind == "published" and last.kind != "points":
+        blocks = [Verdict(entry, caption=True) for entry in draft.listed]
+    return [Step(block) for block in blocks] if last.kind == "question" else blocks
+
+
+def _with_comparison(last: _Draft, draft: _Draft) -> list[Block]:
+    """What a slide shows with the published figures of both in a table; nothing if that says too much."""
+    table = Compared((*last.listed, *draft.listed))
+    is_last = isinstance(last.blocks[-1], Verdict | Compared)  # else the order would change
+    if table.words > MOST_COMPARED or not is_last:
+        return []
+    return [*(block for block in last.blocks if not isinstance(block, Verdict | Compared)), table]
+
+
+def _shortened(blocks: list[Block], kicker: str) -> list[Block]:
+    """These blocks, with formulas in numbers alone if they do not fit on a slide."""
+    space = TALL - HEAD - TITLE_LINE - (KICKER if kicker else 0.0) - FOOT
+    if len(blocks) == 1 or sum(block.height(SIZES[-1]) for block in blocks) <= space:
+        return blocks
+    return [block.brief() if isinstance(block, Equation) else block for block in blocks]
+
+
+def _mistakes(question: Question) -> str:
+    if not question.wrong_answers:
+        return ""
+    listed = "\n".join(f"* {wrong}: {hint}" for wrong, hint in question.wrong_answers)
+    return html_of(f"Usual wrong answers:\n\n{listed}")
 
 
 def _short(note: str) -> list[Block]:
@@ -447,20 +577,69 @@ def _short(note: str) -> list[Block]:
     return [Note(note)] if note and num_lines(note, 24) <= 2 else []
 
 
-def arranged(drawing: Drawing, kicker: str = "") -> tuple[bool, float]:
+def arranged(drawing: Drawing, kicker: str = "", *, allow_left: bool = True) -> tuple[bool, float]:
     """Return how a slide shows a drawing: whether beside its title, where there is no space for its note, and how large.
 
     Args:
         drawing: which is shown.
         kicker: the line above its title; "" for none.
+        allow_left: whether its title may stand to the left of it.
     """
     wide, high = size_of(drawing.svg)
     space = TALL - HEAD - _title_lines(drawing.title) * TITLE_LINE - (KICKER if kicker else 0.0) - FOOT
     beside = min(SIDE_WIDTH / wide, (TALL - 96) / high)
-    if beside > min(PICTURE_WIDE / wide, space / high):
+    if allow_left and beside > min(PICTURE_WIDE / wide, space / high):
         return True, beside
     note = sum(block.height(SIZES[-1]) for block in _short(drawing.note))
     return False, min(PICTURE_WIDE / wide, (space - note) / high)
+
+
+def together(listed: Sequence[tuple[Drawing, str]]) -> list[tuple[bool, float]]:
+    """Return `arranged` of drawings, with the lines above their titles, that take the place of one another.
+
+    None of them is beside its title unless all are, and all have one scale, if their letters allow it.
+    """
+    each = [arranged(drawing, kicker) for drawing, kicker in listed]
+    below = [arranged(drawing, kicker, allow_left=all(beside for beside, _ in each)) for drawing, kicker in listed]
+    scale = min(scale for _, scale in below)
+    if any(drawing.canvas.faults(SMALLEST / scale) for drawing, _ in listed):
+        return each
+    return [(beside, scale) for beside, _ in below]
+
+
+def least_scale(drawing: Drawing, most: float) -> float:
+    """Return how small a drawing may be shown, with letters that are enlarged and still do not touch; at most `most`."""
+    for tenths in range(6, 10):
+        if not drawing.canvas.faults(SMALLEST / (most * tenths / 10)):
+            return most * tenths / 10
+    return most
+
+
+def least_height(figure: Figure) -> float:
+    """Return how high a figure has to be, in pixels of a slide: bars need space for their numbers."""
+    bars = [series for series in figure.series if series.kind == "bars" and figure.y.scale == "category"]
+    rows = len({name for series in bars for name in series.y}) * (1 if any(series.base for series in bars) else len(bars))
+    return max(340.0, 150.0 + 26.0 * rows)
+
+
+def ask_of(text: str) -> tuple[str, str]:
+    """Return the question of a text, which is the title of its slide, and the rest; "" and all of it if there is no short one.
+
+    >>> ask_of("A step takes 20 ms. How many steps are there in a second?")
+    ('A step takes 20 ms. How many steps are there in a second?', '')
+    >>> ask_of("Eight devices have an expert each. " * 3 + "How many bytes are sent? Write a unit.")[0]
+    'How many bytes are sent?'
+    """
+    pieces = [piece for kind, piece in chunks(text) if kind == "prose"]
+    if pieces == [text.strip()] and _title_lines(inline_of(text)) <= 2:
+        return text.strip(), ""
+    for piece in reversed(pieces):
+        listed = sentences(piece)
+        for at in range(len(listed) - 1, -1, -1):
+            if listed[at].endswith("?") and _title_lines(inline_of(listed[at])) <= 2:
+                rest = " ".join(listed[:at] + listed[at + 1 :])
+                return listed[at], text.replace(piece, rest).strip()
+    return "", text
 
 
 def _capital(title: str) -> str:
@@ -484,15 +663,21 @@ def slides(lesson: ExecutedLesson) -> list[Slide]:
             builder.code(executed)
     if builder.notes and builder.drafts:
         builder.drafts[-1].notes += builder.notes
-    return [_slide(draft) for draft in builder.drafts]
+    made: list[Slide] = []
+    number = letter = 0
+    for draft in builder.finished():
+        number, letter = (number, letter + 1) if draft.alternative else (number + 1, 0)
+        made.append(_slide(draft, f"{number}{ascii_lowercase[letter] if letter else ''}"))
+    return made
 
 
-def _slide(draft: _Draft) -> Slide:
+def _slide(draft: _Draft, label: str) -> Slide:
     more = ' <span class="more">continued</span>' if draft.more else ""
     return Slide(
         kind=draft.kind,
+        label=label,
         kicker=draft.kicker,
-        title=re.sub(r"(?<=\w) (?=\d)", "\u00a0", draft.title) + more,  # "Llama 3.1 8B" is not broken
+        title=bound(re.sub(r"(?<=\w) (?=\d)", "\u00a0", draft.title)) + more,  # "Llama 3.1 8B" is not broken
         body="".join(block.html() for block in draft.blocks),
         notes="".join(draft.notes),
         part=draft.part,

@@ -372,3 +372,19 @@ def test_numbers_under_a_figure_stand_upright(title: str, width: float) -> None:
 def test_same_figure_same_bytes() -> None:
     for figure in SAMPLES:
         assert svg(figure) == svg(replace(figure))
+
+
+def test_numbers_of_thin_bars_are_left_out() -> None:
+    """Lying bars of two series: 2 categories have space for the numbers of 4 bars, 30 categories do not."""
+
+    def numbers(count: int) -> int:
+        names = tuple(f"kernel {at}" for at in range(count))
+        bars = [
+            Series(name=name, kind="bars", role=role, x=(1.5,) * count, y=names, short=("1.5 ms",) * count)
+            for name, role in (("bound", "bound"), ("estimate", "estimate"))
+        ]
+        y, x = Axis(title="", scale="category"), Axis(title="time", scale="linear")
+        figure = Figure(key="thin", title="Thin", note="", x=x, y=y, series=tuple(bars))
+        return _visible(ET.fromstring(svg(figure, 700.0, 200.0))).count("1.5 ms")  # noqa: S314 - our own
+
+    assert (numbers(2), numbers(30)) == (4, 0)

@@ -73,8 +73,8 @@ def draw(
     canvas.label(f"peak {formatting.quantity(peak, 'FLOP/s', 3)}", _RIGHT, corner[1] - 12, anchor="end", hue="green", size=12)
     canvas.label(
         f"bandwidth {formatting.quantity(bandwidth, 'B/s', 3)} x intensity",
-        across(ridge**0.5) - 22,
-        up(bandwidth * ridge**0.5) - 14,
+        across(ridge**0.7) - 22,
+        up(bandwidth * ridge**0.7) - 14,
         anchor="end",
         hue="pink",
         size=12,

@@ -37,56 +37,56 @@ def text(html):
 
 
 def test_order(listed):
-    assert [(slide.kind, text(slide.title)) for slide in listed] == [
-        ("title", "1. Small"),
-        ("goals", "After this lesson you can"),
-        ("plan", "Plan, 50 minutes"),
-        ("points", "First part"),
-        ("question", "Predict first"),
-        ("question", "Predict first"),
-        ("answer", "Answer: 128 KiB (131,072 B)"),
-        ("formula", "One token"),
-        ("table", "Twelve rows"),
-        ("table", "Twelve rows continued"),
-        ("published", "KV cache per token, llama\u20113.1\u20118b, fp16"),
-        ("figure", "Kinds"),
-        ("figure", "Grouped-query attention: 32 query heads, 8 KV heads"),
-        ("figure", "Multi-query attention: 32 query heads, 1 KV head"),
-        ("code", "First part"),
-        ("points", "First part"),
-        ("takeaway", "Takeaway"),
-        ("play", "Play and practise"),
-        ("figure", "Where the decode time goes"),
-        ("worked", "A problem"),
-        ("solution", "A problem"),
-        ("exercise", "KV cache of a token"),
+    """Few slides: a sentence leads to what follows it, a takeaway stands below code, exercises are lines of one slide."""
+    assert [(slide.label, slide.kind, text(slide.kicker), text(slide.title)) for slide in listed] == [
+        ("1", "title", "", "1. Small"),
+        ("2", "goals", "", "After this lesson you can"),
+        ("3", "question", "Predict first", "Is it?"),
+        ("4", "question", "Predict first", "A token comes. How much?"),
+        ("5", "answer", "A token comes. How much?", "Answer: 128 KiB (131,072 B)"),
+        ("6", "formula", "", "One token"),
+        ("7", "table", "", "Twelve rows"),
+        ("8", "table", "", "Twelve rows continued"),
+        ("9", "published", "Published figure F02", "KV cache per token, llama\u20113.1\u20118b, fp16"),
+        ("10", "figure", "", "Kinds"),
+        ("11", "figure", "", "Grouped-query attention: 32 query heads, 8 KV heads"),
+        ("11b", "figure", "", "Multi-query attention: 32 query heads, 1 KV head"),
+        ("12", "takeaway", "Takeaway", "First part"),
+        ("13", "code", "", "First part"),
+        ("14", "play", "", "Play and practise"),
+        ("15", "worked", "Worked problem", "A problem"),
+        ("16", "exercise", "", "Exercises"),
     ]
-    assert [slide.part for slide in listed] == [-1] * 3 + [0] * 14 + [1] * 5
+    assert [slide.part for slide in listed] == [-1] * 2 + [0] * 12 + [1] * 3
+
+
+def test_the_title_has_the_plan(listed):
+    assert text(listed[0].body) == "about little First part 20 min Play and practise 30 min"
 
 
 def test_prose_is_told_and_its_key_sentences_are_shown(listed):
-    points = listed[3]
-    assert text(points.body) == "A ridge is where two lines meet. one entry another entry"
-    assert text(points.notes).startswith("Not shown at all. A ridge is where two lines meet. Told as well.")
+    question = listed[2]
+    assert text(question.body).startswith("A ridge is where two lines meet. one entry another entry yes")
+    assert text(question.notes).startswith("Not shown at all. A ridge is where two lines meet. Told as well.")
     assert "Told at the beginning." in text(listed[0].notes)
-    assert "numbers" in text(listed[2].notes)
+    assert "numbers" in text(listed[1].notes)
     assert "The end." in text(listed[-1].notes)
 
 
 def test_a_press_shows_the_answer(listed):
-    choice, number, why = listed[4:7]
+    choice, number, why = listed[2:5]
     assert choice.body.count("data-step") == 2  # the mark at "yes", and why
     assert '<li class="right">yes<span class="mark" data-step="1">' in choice.body
     assert text(choice.body).endswith("It is so.")
     assert "no: Look again." in text(choice.notes)
     assert number.body.count("data-step") == 1
-    assert text(number.body) == "How much? Write down a number, with its unit. 128 KiB (131,072 B)"
-    assert text(why.body).startswith("Count it. KV cache of one more token =")
-    assert text(why.body).endswith("= 131,072 bytes = 128 KiB")
+    assert text(number.body) == "Write down a number, with its unit. 128 KiB (131,072 B)"
+    assert text(why.body).startswith("Count it. KV cache of one more token = 2 \u22c5 32")  # no space for the symbols
+    assert "= 131,072 bytes = 128 KiB More tokens" in text(why.body)
 
 
 def test_a_long_table_goes_on(listed):
-    first, second = listed[8:10]
+    first, second = listed[6:8]
     assert [first.body.count("<tr>"), second.body.count("<tr>")] == [7, 7]  # 12 rows in halves, each with a head
     assert ("A remark." in text(first.body), "A remark." in text(second.body)) == (True, False)
     assert "step 5" in first.body
@@ -96,31 +96,77 @@ def test_a_long_table_goes_on(listed):
 
 def test_what_belongs_together_stands_together(listed):
     """A sentence with computed numbers goes below what its cell shows."""
-    assert text(listed[10].body).endswith("A sentence with a bold word.")
-    assert "One without." in text(listed[10].notes)
+    assert text(listed[8].body).endswith("A sentence with a bold word.")
+    assert "One without." in text(listed[8].notes)
+
+
+def test_drawings_in_one_place_are_as_large(listed):
+    """One scale: the same width, and a margin above and below."""
+    boxes = [re.search('viewBox="([^"]+)"', listed[at].body)[1].split() for at in (10, 11)]
+    assert boxes[0] == boxes[1]
 
 
 def test_tags_override(listed, path):
-    code, shown, takeaway = listed[14:17]
-    assert text(code.body) == 'print("printed") printed'
-    assert text(shown.body) == "Shown as a whole, without bold."
-    assert shown.notes == ""
-    assert "Told, though bold" in text(takeaway.notes)
-    assert "For the presenter a b x 1" in text(takeaway.notes)
+    code = listed[13]
+    assert text(code.body) == 'print("printed") printed Shown as a whole, without bold. Remember that too.'
+    assert '<div class="remember">' in code.body
+    assert "Told, though bold" in text(code.notes)
+    assert "For the presenter a b x 1" in text(code.notes)
     other = path.with_name("02_other.py")
     other.write_text('# %% tags=["shown"]\n1\n', encoding="utf-8")
     with pytest.raises(UnknownNameError, match="slide"):
         cells(other)
 
 
-def test_an_exercise_names_its_template_and_play_its_page(listed):
-    play, picture, worked, solution, exercise = listed[17:]
+def test_exercises_name_their_templates_and_play_its_page(listed):
+    play, worked, exercise = listed[14:]
     assert 'href="../01_small.html#play"' in play.body
     assert "Try it." in text(play.body)
-    assert 'href="../01_small.html#play"' in picture.kicker
-    assert (text(worked.body), text(solution.body)) == ("What is it?", "This is it.")
+    assert text(play.notes) == "Move it."
+    assert text(worked.body) == "What is it? This is it."
+    assert worked.body.count("data-step") == 1
     assert "kv-cache-per-token" in exercise.body
     assert "equation" in exercise.notes
+
+
+JOINED = """# %% [markdown]
+# # 1. Joined
+
+# %%
+from roofline.teach.lessons import lesson, predict, published, table
+lesson(1, "Joined", "about", goals=["count"], prerequisites=["numbers"], plan=[(50, "Part")])
+
+# %% [markdown]
+# ## Part
+
+# %%
+table(("a", "b"), [("x", 1)], title="A table")
+
+# %% [markdown]
+# A **word** for what comes now.
+
+# %%
+before = "A long introduction has some words, which are not the question. " * 3
+predict(before + "Is it?", {"yes": "", "no": ""}, answer="no", why="No.")
+
+# %%
+published("F20", 46702792704)
+
+# %%
+published("F22", 235741434880)
+"""
+
+
+def test_a_sentence_goes_to_what_follows_and_published_figures_to_a_table(tmp_path):
+    path = tmp_path / "01_joined.py"
+    path.write_text(JOINED, encoding="utf-8")
+    table, question, published = slides(execute(path))[2:]
+    assert text(table.body) == "a b x 1"
+    assert text(question.title) == "Is it?"
+    assert text(question.body).startswith("A word for what comes now. A long introduction has some words")
+    assert text(published.title) == "Published and computed"
+    assert published.body.count("<tr>") == 3
+    assert "F20: total parameters, mixtral-8x7b 47B 46,702,792,704 parameters exact . From its config." in text(published.body)
 
 
 def letters(text):
@@ -152,6 +198,16 @@ def test_nothing_of_a_lesson_is_lost(name):
     assert [slide.part for slide in made] == sorted(slide.part for slide in made)
     assert made[-1].part == len(lesson.head.plan) - 1
     assert {slide.size for slide in made} <= set(SIZES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_deck_is_for_50_minutes(name):
+    """20 to 35 slides, of which none has more than 120 words of prose."""
+    made = slides(done(name))
+    assert 20 <= int(made[-1].label) <= 35
+    prose = {slide.label: text(re.sub(r"<(table|svg|math|pre).*?</\1>", "", slide.body, flags=re.DOTALL)) for slide in made}
+    assert {label: words for label, words in prose.items() if len(words.split()) > 120} == {}
 
 
 def test_sentences():
