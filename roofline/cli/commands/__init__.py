@@ -256,6 +256,7 @@ def _check_outputs(parameters: list[Any], values: dict[str, Any]) -> None:
         if output.suffix and not (named[name].metavar == "FOLDER" or values.get("seeds") is not None):
             files.check_target(output)
             _check_shipped(output)
+            files.remove_stale_of(output)
         for other, value in values.items():
             if other in _OUTPUTS:
                 if other != name and other in outputs and outputs[other].resolve() == output.resolve():

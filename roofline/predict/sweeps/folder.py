@@ -204,8 +204,8 @@ class Folder:
             refused += [Refused(entry["points"], entry["configuration"], entry["why"]) for entry in about["refused"]]
         listed = refusals(refused)
         check_any(self.sweep, listed)
-        for left in self.path.glob(".*.parquet.*"):  # of a run that was killed while it wrote
-            left.unlink(missing_ok=True)
+        files.remove_stale(self.path, "part-*.parquet")
+        files.remove_stale(self.path, MANIFEST)
         data = self._manifest(complete=True, parts=parts, refused=listed)
         self._write(self.path / MANIFEST, data)
         manifest: dict[str, Any] = json.loads(data)

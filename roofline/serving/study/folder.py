@@ -127,8 +127,8 @@ class Folder:
 
     def tidy(self) -> None:
         """Remove what a process that was killed while it wrote has left."""
-        for left in (self.path / RUNS).glob(".*.json.*"):
-            left.unlink(missing_ok=True)
+        files.remove_stale(self.path / RUNS, "*.json")
+        files.remove_stale(self.path, "*")
 
 
 def load_result(path: Path) -> dict[str, Any]:

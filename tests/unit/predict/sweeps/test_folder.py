@@ -71,7 +71,7 @@ def test_a_stopped_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> Non
     for one in written[::-2]:
         stopped.put(one)
     stopped.place(0).write_bytes(b"PAR1 cut short")
-    (tmp_path / "stopped" / ".part-000003.parquet.x1").write_bytes(b"half of a part")
+    (tmp_path / "stopped" / ".part-000003.parquet.0badc0de").write_bytes(b"half of a part")
     assert not json.loads((tmp_path / "stopped" / "_manifest.json").read_text())["complete"]
     with pytest.raises(InputError, match="is not complete: run the command that began it again"):
         read(tmp_path / "stopped")
