@@ -26,9 +26,9 @@ H = TypeVar("H")
 
 Kind = Literal["models", "hardware", "engines", "prices", "kernels", "reports"]
 
-_ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices", "kernels")
+ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices", "kernels")
 """Kinds of which folders of `ROOFLINE_PATH` may hold files."""
-_LISTED = f"{', '.join(f'{kind}/' for kind in _ON_PATH[:-1])} or {_ON_PATH[-1]}/"
+_LISTED = f"{', '.join(f'{kind}/' for kind in ON_PATH[:-1])} or {ON_PATH[-1]}/"
 
 _NOUN = {
     "models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "kernels": "kernel rules",
@@ -84,7 +84,7 @@ def _entry(entry: str) -> Path:
     if not files.is_folder(path):
         what = "is a file" if files.exists(path) else "does not exist"
         raise InputError(f"ROOFLINE_PATH: {entry} {what}; each entry must be a folder that holds {_LISTED}")
-    if not any(files.is_folder(path / kind) for kind in _ON_PATH):
+    if not any(files.is_folder(path / kind) for kind in ON_PATH):
         raise InputError(f"ROOFLINE_PATH: {entry} has no folder {_LISTED}")
     return path
 
@@ -506,7 +506,7 @@ def _at(file: YamlFile, key: str, problem: str) -> SpecError:
 def shadowed(path: str | Path) -> str | None:
     """The id of the shipped file that a file of `ROOFLINE_PATH` replaces; None where it replaces none."""
     place = Path(path)
-    for kind in _ON_PATH:
+    for kind in ON_PATH:
         if place.parent in folders(kind)[:-1] and files.is_file(shipped(kind) / place.name):
             return place.stem
     return None
@@ -515,12 +515,12 @@ def shadowed(path: str | Path) -> str | None:
 def shipped_as(path: Path) -> str | None:
     """A shipped file in words, such as "the hardware h100-sxm"; None for a file that is not shipped."""
     place = path.resolve()
-    return next((f"the {_NOUN[kind]} {place.stem}" for kind in _ON_PATH if place.parent == shipped(kind)), None)
+    return next((f"the {_NOUN[kind]} {place.stem}" for kind in ON_PATH if place.parent == shipped(kind)), None)
 
 
 def _ours(path: Path) -> bool:
     """Whether it is shipped."""
-    return any(path.is_relative_to(shipped(kind)) for kind in _ON_PATH)
+    return any(path.is_relative_to(shipped(kind)) for kind in ON_PATH)
 
 
 def input_of(role: str, name: str, path: Path, sha256: str) -> Input:

@@ -53,6 +53,8 @@ def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
             from roofline.cli.commands.claim import register
         case "compare":
             from roofline.cli.commands.compare import register
+        case "doctor":
+            from roofline.cli.commands.doctor import register
         case "explain":
             from roofline.cli.commands.explain import register
         case "hardware":
@@ -122,10 +124,11 @@ _GROUPS = {
     "Teach": {
         "worksheet": "Write a problem sheet with computed solutions.",
     },
-    "Data": {
+    "Data and setup": {
         "models": "List, show, import and check models.",
         "hardware": "List, show and check accelerators and nodes.",
         "schema": "Print the JSON Schema of model files, hardware files or options.",
+        "doctor": "Check this installation: versions, extras, data files, GPUs.",
     },
 }
 """The commands that ship, by the group under which the help lists them, each with the first sentence of its help."""
