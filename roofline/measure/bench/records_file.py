@@ -59,7 +59,7 @@ class RecordsFile:
         self._file.seek(0)
         content = self._file.readall()
         header = f"{','.join(COLUMNS)}\n".encode()
-        if not header.startswith(content[: len(header)]):
+        if not header.startswith(content[: len(header) + 1].replace(b"\r\n", b"\n")[: len(header)]):
             msg = f"{self.path}:1: is no table of records, or one of another version; name another folder"
             raise InputError(msg)
         whole = content[: content.rfind(b"\n") + 1]

@@ -98,7 +98,7 @@ def test_versions_that_are_too_old(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     problems = json.loads(run("doctor", "--json").out)["problems"]
     said = {entry["problem"]: entry["mend"] for entry in problems}
     assert {what.split()[0] for what in said} == {"pydantic", "plotly", "torch", "the"}  # the code is of another version
-    bound = next(text for text in PROJECT["dependencies"] if text.startswith("pydantic")).partition(">=")[2]
+    bound = next(entry.bound for entry in doctor.requirements() if entry.name == "pydantic")
     mend = said[f"pydantic 2.10.6 is older than {bound}, the oldest that works"]
     assert mend.endswith(f' -m pip install "pydantic>={bound}"')
     assert next(what for what in said if what.startswith("torch")).startswith("torch 2.4.1+cu121 is older than ")
