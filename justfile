@@ -62,7 +62,8 @@ site:
     {{bin}}/python lessons/build.py build/site/course
     {{bin}}/sphinx-build -q -W --keep-going docs build/site
 
-# wheel and source distribution, and a look into the wheel
+# wheel and source distribution, a look into the wheel, checksums: the same wherever they are built
 build:
     {{bin}}/python -m build
     {{bin}}/check-wheel-contents dist/*.whl --toplevel roofline
+    sha256sum dist/*

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from roofline.errors import SpecError
 from roofline.text import escaped
 
 __version__ = "0.1.0"
 DATA_VERSION = "2026.11.20"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of JSON documents. A new key does not change it. A key that is renamed, is gone or means something else does, and gets a step
+in `_MIGRATIONS`, by which results of earlier versions are read."""
 
 
 def envelope(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -24,6 +28,44 @@ def envelope(inputs: dict[str, Any]) -> dict[str, Any]:
         inputs: the files read, by role; each with its name, path and SHA-256 digest.
     """
     return {"schema_version": SCHEMA_VERSION, "tool_version": __version__, "data_version": DATA_VERSION, "inputs": inputs}
+
+
+def _router(content: dict[str, Any]) -> None:
+    """1 to 2: how a simulation spreads requests over replicas was `balancer`."""
+    server = content.get("server")
+    if isinstance(server, dict) and "balancer" in server:
+        server["router"] = server.pop("balancer")
+
+
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], None]] = {1: _router}
+"""What brings a document of a version, in place, to the next one."""
+
+
+def migrated(content: Any, path: Path | str) -> Any:
+    """Return a saved document in the layout of this version; it is changed in place.
+
+    Args:
+        content: a JSON value; one that is no object with `schema_version` is returned as it is.
+        path: of its file, for messages.
+
+    Raises:
+        SpecError: a later version has written it, or `schema_version` is no version.
+    """
+    if not isinstance(content, dict) or "schema_version" not in content:
+        return content
+    version = content["schema_version"]
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise SpecError(f"schema_version must be a whole number from 1, not {version!r:.40}", path=path)
+    if version > SCHEMA_VERSION:
+        by = f"roofline {content.get('tool_version')!s:.40}, schema_version {version}"
+        raise SpecError(
+            f"was written by a later version ({by}; this is {__version__}, which reads up to {SCHEMA_VERSION}): update "
+            "roofline, or compute the result again with this version", path=path,
+        )  # fmt: skip
+    for before in range(version, SCHEMA_VERSION):
+        _MIGRATIONS[before](content)
+    content["schema_version"] = SCHEMA_VERSION
+    return content
 
 
 def dump_json(data: object, indent: int | None = 2) -> str:

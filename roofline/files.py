@@ -7,6 +7,7 @@ input of the same command.
 from __future__ import annotations
 
 import errno
+import glob
 import io
 import os
 import stat
@@ -389,12 +390,16 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         InputError: a place that `check_target` refuses; an error of the system, such as a full disk.
     """
     target = check_target(path)
-    # the name is known before the file is there, so that it can be removed whenever a signal comes
-    temporary = target.with_name(f".{target.name[:60]}.{os.urandom(4).hex()}")
     raw: _Output | None = None
+    # the name is known before the file is there, so that it can be removed whenever a signal comes
+    temporary = _temporary(target)
     try:
         with _naming(path):
             raw = _Output(path, temporary, _mode(target))
+            if not exists(temporary):  # `remove_stale` of another process came between its making and its lock
+                raw.close()
+                temporary = _temporary(target)
+                raw = _Output(path, temporary, _mode(target))
         file = io.BufferedWriter(raw, 2**16)
         yield file
         file.flush()
@@ -412,6 +417,54 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
+_NAME = 60
+"""Characters of a file's name that are in that of its temporary file: more could be too long together."""
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name[:_NAME]}.{os.urandom(4).hex()}")
+
+
+def remove_stale(folder: Path, pattern: str) -> None:
+    """Remove temporary files of `writing` whose process was killed, or went down with its machine.
+
+    One that a process still writes to is locked, and stays. Files that cannot be removed stay without a word.
+
+    Args:
+        folder: of the files that were to be written.
+        pattern: their names, as of `fnmatch`.
+    """
+    with suppress(OSError):
+        for path in folder.glob(f".{pattern}.{'[0-9a-f]' * 8}"):
+            with suppress(OSError), path.open("rb") as file:
+                lock(file.fileno())
+                path.unlink()
+
+
+def remove_stale_of(path: Path) -> None:
+    """Remove temporary files that were to become this file, as `remove_stale`."""
+    target = path.resolve()
+    remove_stale(target.parent, glob.escape(target.name[:_NAME]))
+
+
+def lock(descriptor: int, *, wait: bool = False) -> None:
+    """Lock an open file against other processes until it is closed. Where the system has no `fcntl` nothing happens.
+
+    Args:
+        descriptor: of the file.
+        wait: whether to wait for another process that has locked it.
+
+    Raises:
+        BlockingIOError: another process has locked it, and `wait` is False.
+        OSError: the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
 def _mode(target: Path) -> int | None:
     """Permissions of the file that is replaced; None where there is none."""
     return None if (state := _stat(target)) is None else stat.S_IMODE(state.st_mode)
@@ -423,6 +476,8 @@ class _Output(io.FileIO):
     def __init__(self, path: Path, temporary: Path, mode: int | None) -> None:
         self._path = path
         super().__init__(temporary, "xb")
+        with suppress(OSError):  # a file system without locks
+            lock(self.fileno(), wait=True)
         if mode is not None:
             temporary.chmod(mode)
 

@@ -73,7 +73,8 @@ def _run() -> NoReturn:
     except Exception as error:  # the last net: whatever it is, a user is not shown a traceback
         if os.environ.get("ROOFLINE_DEBUG"):
             raise
-        _fail(f"internal error, please report it: {type(error).__name__}: {error} (ROOFLINE_DEBUG=1 shows where)", 70)
+        message = f"{type(error).__name__}: {error} (ROOFLINE_DEBUG=1 shows where)"
+        _fail(f"internal error, please report it with the output of `roofline doctor`: {message}", 70)
     sys.exit(code if isinstance(code, int) else 0)
 
 

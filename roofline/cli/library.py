@@ -12,7 +12,7 @@ import typer
 
 from roofline import files
 from roofline.blocks.model_files import is_gguf, load_model
-from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.cli.output import Output, Result, Rows, write_json, write_stdout
 from roofline.cli.tables import print_answer
 from roofline.documents import dump_json, envelope
 from roofline.errors import RooflineError, SpecError, UnknownNameError
@@ -41,7 +41,7 @@ def show_as(result: Result, name: str, out: Output) -> None:
     shows = {
         "text": result.show,
         "yaml": lambda: write_stdout(str(result.formats[".yaml"]())),
-        "json": lambda: write_stdout(dump_json(result.document)),
+        "json": lambda: write_json(dump_json(result.document)),
     }
     out.emit(Result(result.document, result.rows, shows[name], result.formats))
 

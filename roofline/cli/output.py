@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,7 +98,7 @@ class Output:
             write_file(self.file, formats | self.figure_writers(result), result.rows)
             self.note(f"wrote {self.file}")
         if self.json:
-            write_stdout(result.json)
+            write_json(result.json)
         elif self.file is None:
             result.show()
 
@@ -164,6 +166,13 @@ class Output:
 def write_stdout(text: str) -> None:
     """Write text to stdout, with a final newline."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_json(text: str) -> None:
+    """Write JSON to stdout: where that is not Unicode, as in a pipe of Windows, in ASCII, which says the same."""
+    if not (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf"):
+        text = re.sub(r"[^\x00-\x7f]", lambda sign: json.dumps(sign[0])[1:-1], text)
+    write_stdout(text)
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -26,9 +26,9 @@ H = TypeVar("H")
 
 Kind = Literal["models", "hardware", "engines", "prices", "kernels", "reports"]
 
-_ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices", "kernels")
+ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices", "kernels")
 """Kinds of which folders of `ROOFLINE_PATH` may hold files."""
-_LISTED = f"{', '.join(f'{kind}/' for kind in _ON_PATH[:-1])} or {_ON_PATH[-1]}/"
+_LISTED = f"{', '.join(f'{kind}/' for kind in ON_PATH[:-1])} or {ON_PATH[-1]}/"
 
 _NOUN = {
     "models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "kernels": "kernel rules",
@@ -84,7 +84,7 @@ def _entry(entry: str) -> Path:
     if not files.is_folder(path):
         what = "is a file" if files.exists(path) else "does not exist"
         raise InputError(f"ROOFLINE_PATH: {entry} {what}; each entry must be a folder that holds {_LISTED}")
-    if not any(files.is_folder(path / kind) for kind in _ON_PATH):
+    if not any(files.is_folder(path / kind) for kind in ON_PATH):
         raise InputError(f"ROOFLINE_PATH: {entry} has no folder {_LISTED}")
     return path
 
@@ -124,7 +124,7 @@ def find(kind: Kind, name: object, *, abbreviated: bool = True) -> Path:
     if not isinstance(name, str):
         msg = f"{_NOUN[kind]} must be an id or the path of a YAML file, not {name!r:.100}"
         raise InputError(msg)
-    if _is_path(name):
+    if is_path(name):
         return _by_path(kind, name)
     key = re.sub(r"[\s_]+", "-", name.strip().lower())
     for folder in folders(kind):  # most names are ids: that takes no list of all of them
@@ -179,7 +179,7 @@ def _in_folder(kind: Kind, path: Path) -> Path:
 def bare_checkpoint(name: str | os.PathLike[str]) -> Path | None:
     """The folder that a path names, where it has safetensors files or their index and no config.json; None for all else."""
     path = _path(os.fspath(name))
-    if not _is_path(os.fspath(name)) and not isinstance(name, os.PathLike):
+    if not is_path(os.fspath(name)) and not isinstance(name, os.PathLike):
         return None
     if not files.is_folder(path) or files.is_file(path / "config.json"):
         return None
@@ -245,9 +245,13 @@ def _path(text: str) -> Path:
         return Path(text)
 
 
-def _is_path(name: str) -> bool:
-    # NB: no look into the working directory for a bare name: a folder called `gpt2` must not hide the model.
-    return os.sep in name or name.startswith("~") or Path(name).suffix in (".yaml", ".yml", ".json", ".gguf")
+def is_path(name: str) -> bool:
+    """Return whether a text is a path rather than an id: with a separator (of two on Windows), `~` or a file suffix.
+
+    NB: no look into the working directory for a bare name: a folder called `gpt2` must not hide the model.
+    """
+    suffix = Path(name).suffix.lower()
+    return "/" in name or os.sep in name or name.startswith("~") or suffix in (".yaml", ".yml", ".json", ".gguf")
 
 
 def _aliases(path: Path) -> list[str]:
@@ -326,8 +330,8 @@ def by_driver_name(name: str) -> str | None:
 
 def _sibling(node: Path, accelerator: str) -> str | Path:
     """A node's accelerator: a file beside the node's, by its id or a path from there, or what the id means elsewhere."""
-    path = node.parent / (accelerator if _is_path(accelerator) else f"{accelerator}.yaml")
-    return path if files.exists(path) or _is_path(accelerator) else accelerator
+    path = node.parent / (accelerator if is_path(accelerator) else f"{accelerator}.yaml")
+    return path if files.exists(path) or is_path(accelerator) else accelerator
 
 
 def _hardware(path: Path) -> tuple[Accelerator | Node, str]:
@@ -506,7 +510,7 @@ def _at(file: YamlFile, key: str, problem: str) -> SpecError:
 def shadowed(path: str | Path) -> str | None:
     """The id of the shipped file that a file of `ROOFLINE_PATH` replaces; None where it replaces none."""
     place = Path(path)
-    for kind in _ON_PATH:
+    for kind in ON_PATH:
         if place.parent in folders(kind)[:-1] and files.is_file(shipped(kind) / place.name):
             return place.stem
     return None
@@ -515,12 +519,12 @@ def shadowed(path: str | Path) -> str | None:
 def shipped_as(path: Path) -> str | None:
     """A shipped file in words, such as "the hardware h100-sxm"; None for a file that is not shipped."""
     place = path.resolve()
-    return next((f"the {_NOUN[kind]} {place.stem}" for kind in _ON_PATH if place.parent == shipped(kind)), None)
+    return next((f"the {_NOUN[kind]} {place.stem}" for kind in ON_PATH if place.parent == shipped(kind)), None)
 
 
 def _ours(path: Path) -> bool:
     """Whether it is shipped."""
-    return any(path.is_relative_to(shipped(kind)) for kind in _ON_PATH)
+    return any(path.is_relative_to(shipped(kind)) for kind in ON_PATH)
 
 
 def input_of(role: str, name: str, path: Path, sha256: str) -> Input:

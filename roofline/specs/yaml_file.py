@@ -34,6 +34,8 @@ from roofline import files
 from roofline.errors import SpecError, UnknownNameError
 from roofline.specs.base import Spec
 
+FILE_VERSION = 1
+"""The `schema_version` of files. As of JSON documents: a new key does not change it."""
 _WHAT = "a YAML file"
 MAX_BYTES, MAX_DEPTH, MAX_NODES, MAX_DIGITS = 2**17, 30, 50_000, 300
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -98,6 +100,8 @@ class YamlFile:
             return f"{unknown} (at {where})" if len(keys) > 1 else str(unknown), mark
         if detail["type"] == _LENGTH:
             return f"{where}: must be a list of {detail['length']} values, not of {len(detail['input'])}", mark
+        if keys == ("schema_version",) and detail["type"] != "missing":
+            return wrong_version(detail.get("input")), mark
         if detail["type"] == "missing":
             return f"key {where!r} is missing", mark
         if detail["type"] == "union_tag_not_found":
@@ -142,6 +146,13 @@ class YamlFile:
                 keys.append(part)
                 node = node.get(part)
         return tuple(keys)
+
+
+def wrong_version(version: object) -> str:
+    """Return what is wrong with a `schema_version` that is not `FILE_VERSION`, and what to do."""
+    later = isinstance(version, int) and version > FILE_VERSION
+    then = "update roofline, or write the file for this version" if later else f"it must be {FILE_VERSION}"
+    return f"schema_version {version!r:.40}: this version of roofline reads files of version {FILE_VERSION}; {then}"
 
 
 _LENGTH = "list of another length"

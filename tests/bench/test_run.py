@@ -185,6 +185,75 @@ def test_no_finished_record_is_lost(tmp_path: Path) -> None:
     assert outcomes[:3] == ["interrupted", "interrupted", "killed"]
 
 
+CRASHES = """
+import json, os, resource, signal, sys
+from pathlib import Path
+from roofline.measure.bench import run
+from roofline.measure.bench.devices import Timing
+from roofline.measure.bench.records_file import RecordsFile
+
+folder = Path(sys.argv[1])
+points = run.plan(("operators",), run.scope_of(run.find_device("cpu"), ()))[:40]
+run.plan = lambda *_: points
+# records that can be compared: a point takes as many microseconds as its place in the plan
+run.measure = lambda point, *_: Timing((points.index(point) + 1) * 1e-6, 1e-6, 9e-5, 10, 1, "by its place")
+append = RecordsFile._append
+appended = 0
+
+def dies(at, length):
+    def half(self, cells):
+        global appended
+        appended += 1
+        if appended == at:
+            self._file.write(",".join(cells)[:length].encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+        append(self, cells)
+    RecordsFile._append = half
+
+def full():
+    size = (folder / "killed" / "records.csv").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, resource.RLIM_INFINITY))  # Python ignores SIGXFSZ
+
+def execute(name, before=lambda: None):
+    if (child := os.fork()) == 0:
+        try:
+            before()
+            run.execute(run.Request(folder / name, ("operators",), "cpu"), lambda _: None)
+        except run.InputError as error:
+            print(error, flush=True)
+            os._exit(2)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+codes = [execute("whole"), execute("killed", lambda: dies(11, 0)), execute("killed", lambda: dies(15, 30))]
+codes += [execute("killed", full), execute("killed")]
+print(json.dumps(codes))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_after_a_kill_or_a_full_disk_the_same_command_ends_with_the_same_records(tmp_path: Path) -> None:
+    """SIGKILL before a record, SIGKILL inside one, a disk that is full within one; then 40 records as in a run without."""
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHES, str(tmp_path)], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert done.returncode == 0, done.stderr
+    said, codes = done.stdout.splitlines()
+    assert json.loads(codes) == [0, -signal.SIGKILL, -signal.SIGKILL, 2, 0]
+    file = tmp_path / "killed" / "records.csv"
+    more = "the records in it are whole, and the same command goes on with them"
+    assert said == f"cannot write {file}: File too large; {more}"
+    header, *lines = file.read_text(encoding="utf-8").splitlines()
+    whole_header, *whole = (tmp_path / "whole" / "records.csv").read_text(encoding="utf-8").splitlines()
+    assert (header, sorted(lines)) == (whole_header, sorted(whole))
+    assert len(lines) == 40
+    assert sorted(path.name for path in file.parent.iterdir()) == ["environment.json", "records.csv"]
+    content = json.loads((file.parent / "environment.json").read_text(encoding="utf-8"))
+    # ten records before the first kill; those of the second run, before its kill, are on the disk too
+    assert [run["outcome"] for run in content["runs"]] == ["killed", "killed", "failed", "done"]
+    assert len(content["suspects"]) == 2
+
+
 def test_half_a_line_is_cut_away(tmp_path: Path) -> None:
     """A record that was being written when the machine went down is no record."""
     records_file = RecordsFile(tmp_path)

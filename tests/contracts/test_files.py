@@ -13,12 +13,12 @@ PACKAGE = Path(roofline.__file__).resolve().parent
 EXEMPT = {
     "files.py": "it is the door",
     "measure/bench/records_file.py": "appends to its own table, a record at a time, and locks it",
-    "measure/bench/run.py": "keeps a mark of its own beside the table, which names the point under way",
     "measure/bench/counters.py": "hands a list to a process of its own, in a temporary folder, and is that process",
     "measure/bench/collectives.py": "has a temporary folder in which processes meet",
     "measure/bench/serve.py": "has a temporary folder into which PyTorch writes a trace",
     "measure/bench/decode_loop.py": "opens /dev/null in place of stderr",
     "measure/bench/devices/cpu.py": "reads /proc and /sys",
+    "cli/commands/doctor.py": "reads what is installed: pyproject.toml, metadata, the version of torch",
     "cli/app.py": "opens /dev/null instead of streams that are closed",
     "formulas/javascript/cache.py": "reads sources of the package",
     "formulas/javascript/program.py": "reads a file of the package",

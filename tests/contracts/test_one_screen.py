@@ -58,6 +58,7 @@ COMMANDS = {
     "compare, another model": "compare llama-3.1-8b --engine-log docs/examples/vllm.log --bench docs/examples/vllm-bench.json"
     " -H h100-sxm",
     "validate": "validate measurements",
+    "doctor": "doctor",
     "calibrate": "calibrate measurements/amd-epyc-x2 -H measurements/amd-epyc-x2/2026-11-20/hardware.yaml --backend torch -q",
     "bench show": "bench show measurements/amd-epyc-x2/2026-11-20",
     "trace": "trace docs/examples/trace.csv",

@@ -35,6 +35,7 @@ LINES = {
     "hardware check": "t4",
     "bench show": "measurements/amd-epyc-x2/2026-11-20",
     "schema": "model",
+    "doctor": "",
 }
 """A complete line of each command with `--output`."""
 

@@ -72,7 +72,7 @@ def _simulated(model: str, turns: int, **options: object) -> Simulation:
 
 def _gain(model: str, turns: int, tiers: Path) -> float:
     """By how much the mean time to first token falls against computing all that was said again."""
-    tiers.write_text("tiers:\n  - {name: host, capacity: 2 TB, read: 26 GB/s}\n")
+    tiers.write_text("tiers:\n  - {name: host, capacity: 2 TB, read: 26 GB/s}\n", encoding="utf-8")
     computed, loaded = _simulated(model, turns, enable_prefix_caching=False), _simulated(model, turns, kv_offload=tiers)
     assert loaded.kv_offload is not None
     assert loaded.kv_offload["prompt_tokens"]["host"] > 0.8
@@ -141,7 +141,7 @@ def mooncake(path: Path) -> tuple[float, float]:
                 break
     names = ("timestamp", "input_length", "output_length", "hash_ids")
     rows = [(int(1e3 * at), length, 182, blocks) for at, length, blocks in requests[:REQUESTS]]
-    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows), encoding="utf-8")
     every = [block for _, _, _, blocks in rows for block in blocks]
     return sum(row[1] for row in rows) / REQUESTS, 1 - len(set(every)) / len(every)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
-from roofline.specs.library import find, ids, text_of
+from roofline.specs.library import find, ids, is_path, text_of
 from roofline.specs.source import Assumption
 
 NameKind = Literal["models", "hardware"]
@@ -42,7 +42,7 @@ def resolve_name(kind: NameKind, name: str | PathLike[str], notes: list[Assumpti
     """
     if not isinstance(name, str):
         return name
-    if "/" in name or Path(name).suffix in (".yaml", ".yml", ".json"):
+    if is_path(name):
         return name  # a path, or a name on Hugging Face: the library's to find
     try:
         find(kind, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, Literal
 from roofline import files
 from roofline.blocks.model import Model
 from roofline.errors import InputError, RooflineError
-from roofline.specs.library import by_driver_name, find, ids, text_of
+from roofline.specs.library import by_driver_name, find, ids, is_path, text_of
 from roofline.specs.quantization import scheme as known_scheme
 
 # What fine-tuning and quantising put behind a name: the dimensions stay those of the base.
@@ -41,7 +40,7 @@ def model(name: str) -> str:
     Raises:
         InputError: no shipped model is this one.
     """
-    if os.sep in name and files.is_file(Path(name) / "config.json"):
+    if is_path(name) and files.is_file(Path(name) / "config.json"):
         return name
     if name.endswith(".gguf") and files.is_file(Path(name)):
         return name

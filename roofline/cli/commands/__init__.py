@@ -53,6 +53,8 @@ def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
             from roofline.cli.commands.claim import register
         case "compare":
             from roofline.cli.commands.compare import register
+        case "doctor":
+            from roofline.cli.commands.doctor import register
         case "explain":
             from roofline.cli.commands.explain import register
         case "hardware":
@@ -122,10 +124,11 @@ _GROUPS = {
     "Teach": {
         "worksheet": "Write a problem sheet with computed solutions.",
     },
-    "Data": {
+    "Data and setup": {
         "models": "List, show, import and check models.",
         "hardware": "List, show and check accelerators and nodes.",
         "schema": "Print the JSON Schema of model files, hardware files or options.",
+        "doctor": "Check this installation: versions, extras, data files, GPUs.",
     },
 }
 """The commands that ship, by the group under which the help lists them, each with the first sentence of its help."""
@@ -256,6 +259,7 @@ def _check_outputs(parameters: list[Any], values: dict[str, Any]) -> None:
         if output.suffix and not (named[name].metavar == "FOLDER" or values.get("seeds") is not None):
             files.check_target(output)
             _check_shipped(output)
+            files.remove_stale_of(output)
         for other, value in values.items():
             if other in _OUTPUTS:
                 if other != name and other in outputs and outputs[other].resolve() == output.resolve():

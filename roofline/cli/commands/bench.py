@@ -28,7 +28,7 @@ from roofline.cli.options import (
     model_argument,
     takes,
 )
-from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.cli.output import Output, Result, Rows, write_json
 from roofline.cli.tables import print_answer, write
 from roofline.documents import dump_json, envelope
 from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
@@ -145,7 +145,7 @@ def run(
     if json:
         document = asdict(report)
         document["said"] = document.pop("notes")  # the key that readers of the document know
-        write_stdout(dump_json({**envelope({}), "folder": str(folder), **document}))
+        write_json(dump_json({**envelope({}), "folder": str(folder), **document}))
     else:
         _show_report(folder, report)
     return 4 if report.outcome in ("interrupted", "failed") else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -133,9 +134,11 @@ def _text_and_model(words: list[str]) -> tuple[str | None, str | None]:
 def _is_model(word: str) -> bool:
     """Whether a word is a path, a name on Hugging Face, or a name of models and nothing else."""
     from roofline.audit.claims.names import matching_ids
+    from roofline.specs.library import is_path
 
     if " " not in word.strip():
-        return not any(sign in word for sign in ("=", ":")) and ("/" in word or bool(matching_ids("models", word)))
+        rest = word.removeprefix(PurePath(word).drive)
+        return not any(sign in rest for sign in ("=", ":")) and (is_path(word) or bool(matching_ids("models", word)))
     return files.exists(word) or bool(matching_ids("models", word))
 
 

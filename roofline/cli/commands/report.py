@@ -27,6 +27,7 @@ from roofline.cli.options import (
     takes,
 )  # fmt: skip
 from roofline.cli.output import FIGURE_SUFFIXES, Output, Result, checked_by, write_file
+from roofline.documents import migrated
 from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.options import ALL
 
@@ -255,11 +256,12 @@ def _read(saved: Path) -> Any:
     if files.is_folder(saved) or saved.suffix.lower() in TABLES:
         return None
     # a sweep that is larger is read as a folder or .parquet
-    text = files.read_text(saved, _MAX_BYTES, "a result as JSON")
+    text = files.read_text(saved, _MAX_BYTES, "a result as JSON", encoding="utf-8-sig")
     try:
-        return json.loads(text)
+        content = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise SpecError(f"is no JSON: {error}", path=saved) from None
+    return migrated(content, saved)
 
 
 def _request(saved: Path, content: Any) -> tuple[str, list[str], dict[str, Any]]:

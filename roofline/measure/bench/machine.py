@@ -148,6 +148,7 @@ def write_hardware(folder: Path, device: Device) -> bool:
 
 _ENVIRONMENT_FILE = "environment.json"
 _MAX_BYTES = 2**26
+_ENVIRONMENT_VERSION = 1
 _LIBRARIES = (
     *("torch", "numpy", "triton", "nvidia-ml-py"),
     *(package.distribution for package in PACKAGES.values()),
@@ -177,7 +178,7 @@ class Environment:
         self.device = device
         before = self._before()
         self.content: dict[str, Any] = {
-            "schema_version": 1,
+            "schema_version": _ENVIRONMENT_VERSION,
             "roofline": __version__,
             "gpu": gpu,
             "device": device.facts(),
@@ -217,6 +218,9 @@ class Environment:
         ):
             msg = f"{self.path}: is not the environment of a run; move it away, or name another folder"
             raise InputError(msg)
+        if content.get("schema_version", _ENVIRONMENT_VERSION) != _ENVIRONMENT_VERSION:
+            by = f"roofline {content.get('roofline')!s:.40}"
+            raise InputError(f"{self.path}: a later version has written it ({by}): update roofline, or name another folder")
         return content
 
     def begin(self, arguments: dict[str, Any], points: int) -> None:

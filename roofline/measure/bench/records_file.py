@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from roofline import files
 from roofline.errors import InputError
 from roofline.measure.bench.point import PACKAGES
 from roofline.measure.records.columns import COLUMNS, RESULTS
@@ -39,7 +40,7 @@ class RecordsFile:
         self.path = folder / RECORDS_FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("a+b")
+            self._file = self.path.open("a+b", buffering=0)  # nothing is left to write when it is closed
         except OSError as error:
             msg = f"{self.path}: cannot be written: {error.strerror}"
             raise InputError(msg) from None
@@ -56,9 +57,9 @@ class RecordsFile:
     def _read(self) -> bool:
         """Take in the records there are. A last line without an end was being written when its run died."""
         self._file.seek(0)
-        content = self._file.read()
+        content = self._file.readall()
         header = f"{','.join(COLUMNS)}\n".encode()
-        if not header.startswith(content[: len(header)]):
+        if not header.startswith(content[: len(header) + 1].replace(b"\r\n", b"\n")[: len(header)]):
             msg = f"{self.path}:1: is no table of records, or one of another version; name another folder"
             raise InputError(msg)
         whole = content[: content.rfind(b"\n") + 1]
@@ -95,12 +96,25 @@ class RecordsFile:
         self.done[self._identity(columns)] = columns["latency_us"]
 
     def _append(self, cells: list[str]) -> None:
+        """Write a line and wait until it is on the disk; a part of it is cut away again.
+
+        Raises:
+            InputError: the disk is full, or refuses otherwise.
+        """
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(cells)
-        self._file.seek(0, os.SEEK_END)
-        self._file.write(text.getvalue().encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        left = memoryview(text.getvalue().encode())
+        before = self._file.seek(0, os.SEEK_END)
+        try:
+            while left:
+                left = left[self._file.write(left) or 0 :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            more = "the records in it are whole, and the same command goes on with them"
+            raise InputError(f"cannot write {self.path}: {error.strerror or error}; {more}") from None
+        finally:
+            if left:
+                self._file.truncate(before)
 
     def close(self) -> None:
         """Close the file, so that another run can write to it."""
@@ -109,11 +123,9 @@ class RecordsFile:
 
 def _lock(descriptor: int, path: Path) -> None:
     try:
-        import fcntl
-    except ImportError:  # a system without it: two runs into one folder are the user's to avoid
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        files.lock(descriptor)
     except BlockingIOError:
         msg = f"{path}: another run is writing to it; wait for it, or name another folder"
         raise InputError(msg) from None
+    except OSError:  # a file system without locks: two runs into one folder are the user's to avoid
+        return

@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 
+from roofline import files
 from roofline.errors import InputError, RooflineError
 from roofline.formatting import plural
 from roofline.measure.bench.collectives import Group, groups
@@ -19,7 +20,7 @@ from roofline.measure.bench.devices import Device, DeviceLostError, SamplingBudg
 from roofline.measure.bench.devices import device as find_device
 from roofline.measure.bench.kernels.attention_packages import backend_version, missing
 from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
-from roofline.measure.bench.machine import Environment, gpu_id, measured_id, write_hardware
+from roofline.measure.bench.machine import HARDWARE_FILE, Environment, gpu_id, measured_id, write_hardware
 from roofline.measure.bench.measure import SeenRates, measure, record
 from roofline.measure.bench.point import PACKAGES, Point, Suite
 from roofline.measure.bench.records_file import RecordsFile
@@ -27,6 +28,7 @@ from roofline.measure.bench.suites import Scope, plan
 
 Outcome = Literal["done", "budget", "interrupted", "failed"]
 _DEFAULT_DTYPE = {"cuda": "bf16", "cpu": "fp32"}
+_MAX_POINT = 2**12
 _AT = ".at"  # names the point that is being measured: if a run dies of it, the next one knows
 _ENDING = 2.0  # seconds reserved for writing what is left to write
 
@@ -182,6 +184,7 @@ class _Runner:
             },
             len(todo),
         )
+        self.at.unlink(missing_ok=True)  # now that the file of the environment has it
         if warning := self.device.load_warning():
             self.notes.append(warning)
         if self.records_file.cut_off:
@@ -194,9 +197,15 @@ class _Runner:
         except DeviceLostError as error:
             outcome = "failed"
             self.notes.append(f"the device does not answer any more ({error}); the same command goes on in a new process")
-        finally:
-            hardware = self._write_hardware()
-            self.environment.end(outcome, self.records, self.not_run)
+        except Exception as error:
+            if isinstance(error, InputError):  # such as a full disk: the point is not to blame
+                self.at.unlink(missing_ok=True)
+            self._write_hardware()
+            with suppress(InputError):  # the first error says what is wrong
+                self.environment.end("failed", self.records, self.not_run)
+            raise
+        hardware = self._write_hardware()
+        self.environment.end(outcome, self.records, self.not_run)
         return Report(
             outcome, self.records, len(self.known), len(points) + refused, time.monotonic() - self.begin, hardware,
             self.gpu != measured_id(self.device), self.not_run, self.notes,
@@ -213,9 +222,10 @@ class _Runner:
 
     def _suspects(self) -> list[str]:
         """Points in which an earlier run of this folder died."""
-        with suppress(FileNotFoundError):
-            self.environment.suspect(self.at.read_text(encoding="utf-8"))
-            self.at.unlink()
+        for path in (self.at, self.environment.path, self.request.folder / HARDWARE_FILE):
+            files.remove_stale_of(path)
+        if files.exists(self.at):
+            self.environment.suspect(files.read_text(self.at, _MAX_POINT, "the text of a point", is_input=False))
         return self.environment.suspects
 
     def _write_hardware(self) -> bool:
@@ -268,7 +278,7 @@ class _Runner:
         self.seen += 1
 
     def _alone(self, point: Point) -> None:
-        self.at.write_text(str(point), encoding="utf-8")
+        files.write_whole(self.at, str(point).encode())
         try:
             self.pace.check(point)
             timing = measure(point, self.device, self.factory, self.effort, self.pace)

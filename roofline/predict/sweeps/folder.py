@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
+from roofline.documents import migrated
 from roofline.errors import InputError, MissingExtraError, SpecError
 from roofline.predict.sweeps.evaluate import MOST_ROWS, Evaluated, Refused, check_any, refusals
 from roofline.predict.sweeps.spec import Part, Sweep
@@ -28,6 +29,7 @@ MANIFEST = "_manifest.json"
 _MOST_BYTES, _MOST_PART_BYTES = 2**28, 2**40
 _OURS = b"roofline.part"
 _NAMED = {
+    "schema_version": "written by another version",
     "tool_version": "written by another version",
     "data_version": "written with other data files",
     "inputs": "written when its model or hardware files were different",
@@ -204,8 +206,8 @@ class Folder:
             refused += [Refused(entry["points"], entry["configuration"], entry["why"]) for entry in about["refused"]]
         listed = refusals(refused)
         check_any(self.sweep, listed)
-        for left in self.path.glob(".*.parquet.*"):  # of a run that was killed while it wrote
-            left.unlink(missing_ok=True)
+        files.remove_stale(self.path, "part-*.parquet")
+        files.remove_stale(self.path, MANIFEST)
         data = self._manifest(complete=True, parts=parts, refused=listed)
         self._write(self.path / MANIFEST, data)
         manifest: dict[str, Any] = json.loads(data)
@@ -243,6 +245,7 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         parts, complete = manifest["parts"], manifest["complete"]
     except (SpecError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} holds no sweep: there is no {MANIFEST} that can be read") from None
+    migrated(manifest.get("sweep"), path / MANIFEST)
     if not complete:
         raise InputError(f"the sweep in {path} is not complete: run the command that began it again")
     pa, _ = arrow()

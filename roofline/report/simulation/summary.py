@@ -169,8 +169,8 @@ def _replicas(result: Simulation) -> str:
     """How many replicas there are, and the router; "" of one that does not change."""
     server, scale = result.server, (result.fleet or {}).get("autoscale")
     if scale is not None:
-        return f"{scale['min']} to {scale['max']} replicas ({_router(server)}, scaled by {scale['policy']})"
-    return f"{server['replicas']} replicas ({_router(server)})" if server["replicas"] > 1 else ""
+        return f"{scale['min']} to {scale['max']} replicas ({server['router']}, scaled by {scale['policy']})"
+    return f"{server['replicas']} replicas ({server['router']})" if server["replicas"] > 1 else ""
 
 
 _DOES = {"prefill": "that prefill", "decode": "that decode"}
@@ -252,11 +252,6 @@ def _pool_lines(result: Simulation) -> list[tuple[str, str]]:
         whole = f"{about(sent['transfer_s']['mean'])} from prompt to arrival on average: {parts}"
         lines.append(("Transfers", whole))
     return lines
-
-
-def _router(server: Mapping[str, Any]) -> str:
-    """The router's name, which results of earlier versions have as `balancer`."""
-    return str(server.get("router") or server["balancer"])
 
 
 def _conversation(one: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline import formatting
@@ -19,7 +18,7 @@ from roofline.report.page import static_page
 from roofline.report.sweep import fronts, maps, tables
 from roofline.report.sweep.data import LENGTH, LENGTHS, Basis, SweepData, basis, called, cell, fitting, rates, written
 from roofline.report.sweep.maps import is_grid
-from roofline.specs.library import load_hardware, split_count
+from roofline.specs.library import is_path, load_hardware, split_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +125,7 @@ def _title(sweep: SweepData) -> str:
 def _called(kind: Literal["models", "hardware"], name: str) -> str:
     """The title of a shipped model or of hardware, with its count if it has one; of another, which may be gone, its name."""
     count, single = split_count(name) if kind == "hardware" else (None, name)
-    if "/" in single or Path(single).suffix in (".yaml", ".yml", ".json", ".gguf"):  # a file, which may have changed since
+    if is_path(single):  # a file, which may have changed since
         return name
     try:
         title = load_model(single)[0].title if kind == "models" else load_hardware(single)[0].title

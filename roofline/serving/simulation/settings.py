@@ -9,7 +9,7 @@ from typing import Any
 from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.serving.traffic.scalars import parse_seconds
 from roofline.specs.library import Input
-from roofline.specs.yaml_file import read_yaml
+from roofline.specs.yaml_file import FILE_VERSION, read_yaml, wrong_version
 from roofline.text import clean
 
 Parsers = Mapping[str, Callable[[Any], Any]]
@@ -38,7 +38,9 @@ def parse_settings(
         content = dict(file.data)
         if content.pop("kind", kind) != kind:
             raise SpecError(f"kind must be {kind}", path=path, line=1, column=1)
-        content.pop("schema_version", None)
+        if (version := content.pop("schema_version", FILE_VERSION)) != FILE_VERSION:
+            line, column = file.marks["schema_version",]
+            raise SpecError(wrong_version(version), path=path, line=line, column=column)
         try:
             return _read(content.items(), parsers, repeated), Input(kind, clean(path.name), str(path), file.sha256)
         except InputError as error:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from roofline import files
-from roofline.documents import dump_json
+from roofline.documents import dump_json, migrated
 from roofline.errors import InputError, SpecError
 from roofline.serving.study.spec import Point, Study
 
 MANIFEST, RESULT, RUNS = "_manifest.json", "study.json", "runs"
 _MAX_BYTES = 2**28
 _NAMED = {
+    "schema_version": "written by another version",
     "tool_version": "written by another version",
     "data_version": "written with other data files",
     "inputs": "written when its files were different",
@@ -127,8 +128,8 @@ class Folder:
 
     def tidy(self) -> None:
         """Remove what a process that was killed while it wrote has left."""
-        for left in (self.path / RUNS).glob(".*.json.*"):
-            left.unlink(missing_ok=True)
+        files.remove_stale(self.path / RUNS, "*.json")
+        files.remove_stale(self.path, "*")
 
 
 def load_result(path: Path) -> dict[str, Any]:
@@ -142,10 +143,11 @@ def load_result(path: Path) -> dict[str, Any]:
     if not files.exists(path / RESULT):
         raise InputError(f"the study in {path} is not finished: run the command that began it again")
     try:
-        content: dict[str, Any] = json.loads(_text(path / RESULT))
+        content = json.loads(_text(path / RESULT))
     except (ValueError, SpecError) as error:
         raise InputError(f"{path / RESULT} cannot be read: {error}") from None
-    return content
+    result: dict[str, Any] = migrated(content, path / RESULT)
+    return result
 
 
 def _text(path: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.documents import SCHEMA_VERSION
 
 Run = Callable[..., Any]
 ASK = ("analyze", "llama-3.1-8b", "--hardware", "h100-sxm", "--batch", 3)
@@ -78,7 +79,7 @@ def test_html(run: Run, tmp_path: Path, result: Any) -> None:
 
 def test_upper_case_suffix(run: Run, tmp_path: Path) -> None:
     """The case of a suffix does not matter."""
-    assert json.loads(_write(run, tmp_path / "R.JSON").read_text(encoding="utf-8"))["schema_version"] == 1
+    assert json.loads(_write(run, tmp_path / "R.JSON").read_text(encoding="utf-8"))["schema_version"] == SCHEMA_VERSION
 
 
 def test_file_and_stdout(run: Run, tmp_path: Path) -> None:

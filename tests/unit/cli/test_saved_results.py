@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from roofline.cli.app import app
+from roofline.documents import SCHEMA_VERSION
 from roofline.errors import SpecError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,6 +66,31 @@ def test_a_figure_of_a_saved_result(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     run(f"{LINES['limits']} -q --figure variants -o figure.svg")
     run("report --from saved.json -q --figure variants -o again.svg")
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "figure.svg").read_bytes()
+
+
+def test_a_result_of_an_earlier_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 1 had `balancer` for the router of a simulation: the page is the same."""
+    monkeypatch.chdir(tmp_path)
+    run(f"{LINES['simulate']} --replicas 2 -q -o saved.json")
+    run("report --from saved.json -q -o page.html")
+    content = json.loads(Path("saved.json").read_text(encoding="utf-8"))
+    content["server"]["balancer"] = content["server"].pop("router")
+    Path("saved.json").write_text(json.dumps(content | {"schema_version": 1}), encoding="utf-8")
+    run("report --from saved.json -q -o again.html")
+    assert Path("again.html").read_bytes() == Path("page.html").read_bytes()
+
+
+def test_a_result_of_a_later_version(tmp_path: Path) -> None:
+    """By whom it was written, what is read, and what to do; nothing is written."""
+    saved = tmp_path / "saved.json"
+    content = {"schema_version": SCHEMA_VERSION + 1, "tool_version": "9.1.0", "asked": {"model": "gpt2", "hardware": "t4"}}
+    saved.write_text(json.dumps(content), encoding="utf-8")
+    later = (
+        rf"was written by a later version \(roofline 9\.1\.0, schema_version {SCHEMA_VERSION + 1}; .*\): update roofline, or"
+    )
+    with pytest.raises(SpecError, match=later):
+        run(f"report --from {saved} -q -o {tmp_path / 'again.html'}")
+    assert list(tmp_path.iterdir()) == [saved]
 
 
 def test_a_result_whose_files_have_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,27 @@ def test_a_simulation_keeps_what_was_served(tmp_path: Path, suffix: str, times: 
     path = tmp_path / f"rows{suffix}"
     frame = pd.read_parquet(path) if suffix == ".parquet" else pd.read_csv(path)
     assert len(frame) == found["requests"]["completed"] > 0
+
+
+@pytest.mark.slow
+def test_a_simulation_that_is_killed(tmp_path: Path, run: Callable[..., Any]) -> None:
+    """SIGKILL: the old file is there, nothing half-done in its place; the next command removes what was left beside it."""
+    old = tmp_path / "rows.csv"
+    old.write_text("old", encoding="utf-8")
+
+    def rows_are_written() -> bool:
+        return any(path.stat().st_size > 2**16 for path in tmp_path.iterdir())
+
+    with _begun(tmp_path, (*SERVE, "-o", "rows.csv"), rows_are_written) as process:
+        process.kill()
+        process.communicate(timeout=600)
+    assert process.returncode == -signal.SIGKILL
+    assert old.read_text(encoding="utf-8") == "old"
+    (left,) = set(tmp_path.iterdir()) - {old}
+    assert left.name.startswith(".rows.csv.")
+    assert run("models", "show", "gpt2", "-q", "-o", old).code == 0
+    assert list(tmp_path.iterdir()) == [old]
+    assert old.read_text(encoding="utf-8") != "old"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in its folders")

@@ -46,7 +46,7 @@ def test_a_killed_study_goes_on(tmp_path: Path) -> None:
             assert time.monotonic() < limit
             time.sleep(0.02)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        workers = [int(one) for one in children.read_text().split()] if children.exists() else []
+        workers = [int(one) for one in children.read_text(encoding="utf-8").split()] if children.exists() else []
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     before = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}

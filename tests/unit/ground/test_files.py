@@ -271,3 +271,34 @@ def test_no_parquet(tmp_path: Path) -> None:
         (tmp_path / "t.parquet").write_bytes(content)
         with pytest.raises(SpecError, match="is no Parquet file, or a truncated one"):
             parquet(tmp_path / "t.parquet")
+
+
+def test_what_a_killed_process_left(tmp_path: Path) -> None:
+    """Half a file goes; one that is being written, one of another name, and what a user has named so stay."""
+    pytest.importorskip("fcntl", reason="this system has no locks of this kind")
+    stale, other, own = (tmp_path / name for name in (".out[1].json.0badc0de", ".out1.json.0badc0de", ".out[1].json.backup00"))
+    for path in (stale, other, own):
+        path.write_text("half", encoding="utf-8")
+    target = tmp_path / "out[1].json"
+    with files.writing(target) as file:
+        file.write(b"whole")
+        files.remove_stale_of(target)
+        assert len(list(tmp_path.iterdir())) == 3  # the one that is written, and two that stay
+    assert target.read_bytes() == b"whole"
+    assert sorted(tmp_path.iterdir()) == sorted([other, own, target])
+
+
+def test_removed_between_its_making_and_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process took the temporary file for a stale one: a second is made, and nothing is lost."""
+    taken: list[Path] = []
+
+    def take(descriptor: int, *, wait: bool = False) -> None:
+        del descriptor, wait
+        if not taken:
+            taken.extend(tmp_path.iterdir())
+            taken[0].unlink()
+
+    monkeypatch.setattr(files, "lock", take)
+    files.write_whole(tmp_path / "out.json", b"whole")
+    assert len(taken) == 1
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]

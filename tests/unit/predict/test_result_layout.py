@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.documents import SCHEMA_VERSION
 
 NUMBER, MAYBE, TEXT, MAYBE_TEXT, WHOLE, MAYBE_WHOLE, YES_NO = (
     (int, float),
@@ -151,7 +152,7 @@ def test_operators_have_the_keys_of_a_phase(document: dict[str, Any]) -> None:
 def test_first_keys(document: dict[str, Any]) -> None:
     """A reader finds the versions and the inputs first; each input has a hash of its text."""
     assert list(document)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == SCHEMA_VERSION
     assert all(len(entry["sha256"]) == 64 for entry in document["inputs"].values())
 
 

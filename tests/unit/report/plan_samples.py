@@ -66,7 +66,7 @@ def plan(**more: Any) -> dict[str, Any]:
         candidate("l40s", [pool("both", 12.0, 2)], 0.2, 0.030),
     ]
     found = {
-        "schema_version": 1, "tool_version": "0.1.0", "data_version": "2026.11.20",
+        "schema_version": 2, "tool_version": "0.1.0", "data_version": "2026.11.20",
         "inputs": {"model": {"name": "a-model", "path": "shipped", "sha256": "0123456789abcdef" * 4}},
         "model": {"name": "a-model", "source": []},
         "traffic": {

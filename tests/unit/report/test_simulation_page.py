@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from roofline.documents import migrated
 from roofline.report.figure import Figure, Section, View
 from roofline.report.simulation.figures import at_share, view, within
 from roofline.report.simulation.page import controls, page_data, simulation_page
@@ -243,7 +244,8 @@ def test_results_of_earlier_versions_are_shown(plain: Simulation) -> None:
     content["server"]["balancer"] = content["server"].pop("router")
     for one in content["workload"]["classes"]:
         del one["conversation"], one["percentile"]
-    old = Simulation.from_dict(content)
+    content["schema_version"] = 1
+    old = Simulation.from_dict(migrated(content, "saved.json"))
     assert old.prefix_hit_rate is None
     assert "2 replicas (round-robin)" in answer(old).settings
     assert old.ttft_s.mean == plain.ttft_s.mean

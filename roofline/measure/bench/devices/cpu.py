@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from roofline.errors import InputError
 from roofline.measure.bench.devices import CORES, Call, Device, Run, SamplingBudget, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
@@ -136,7 +137,11 @@ def _memory(key: str) -> int:
         match = re.search(rf"^{key}:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         match = None
-    return int(match[1]) * 1024 if match else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if match:
+        return int(match[1]) * 1024
+    if not hasattr(os, "sysconf"):
+        raise InputError("the host is measured on Linux and macOS: this system does not say how much memory it has")
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _retain_pages() -> bool:

@@ -155,7 +155,8 @@ def _path_and_column(text: str, folder: Path | None) -> tuple[Path, str | None]:
     """The file, and the column after the last colon if the whole text is no file."""
     home = folder or Path()
     path, colon, column = text.rpartition(":")
-    if colon and path and not files.exists(home / text):
+    drive = len(path) == 1 and column[:1] in ("/", "\\")  # of Windows
+    if colon and path and not drive and not files.exists(home / text):
         return home / path, column.strip()
     return home / text, None
 

@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 from roofline import files
-from roofline.errors import InputError
+from roofline.documents import SCHEMA_VERSION
+from roofline.errors import InputError, SpecError
 from roofline.predict.executors import through
 from roofline.predict.sweeps import sweep
 from roofline.predict.sweeps.folder import Folder, Written, read
@@ -71,7 +72,7 @@ def test_a_stopped_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> Non
     for one in written[::-2]:
         stopped.put(one)
     stopped.place(0).write_bytes(b"PAR1 cut short")
-    (tmp_path / "stopped" / ".part-000003.parquet.x1").write_bytes(b"half of a part")
+    (tmp_path / "stopped" / ".part-000003.parquet.0badc0de").write_bytes(b"half of a part")
     assert not json.loads((tmp_path / "stopped" / "_manifest.json").read_text())["complete"]
     with pytest.raises(InputError, match="is not complete: run the command that began it again"):
         read(tmp_path / "stopped")
@@ -176,6 +177,22 @@ def test_a_manifest_of_another_version_is_refused(tmp_path: Path) -> None:
     manifest.write_text("{}")
     with pytest.raises(InputError, match="is no manifest of a sweep"):
         Folder(tmp_path / "sweep", asked).prepare()
+
+
+def test_parts_of_other_versions(tmp_path: Path) -> None:
+    """Those of an earlier one are read, and gone on with by that one alone; those of a later one are refused."""
+    asked = Sweep.of(GRID, part_rows=500)
+    write(tmp_path / "sweep", asked)
+    manifest = tmp_path / "sweep" / "_manifest.json"
+    now = manifest.read_text()
+    rows, _ = read(tmp_path / "sweep")
+    manifest.write_text(now.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 1'))
+    assert len(read(tmp_path / "sweep")[0]) == len(rows)
+    with pytest.raises(InputError, match="written by another version: name another folder, or remove this one"):
+        Folder(tmp_path / "sweep", asked).prepare()
+    manifest.write_text(now.replace(f'"schema_version": {SCHEMA_VERSION}', f'"schema_version": {SCHEMA_VERSION + 1}'))
+    with pytest.raises(SpecError, match=r"_manifest\.json: was written by a later version .*: update roofline, or"):
+        read(tmp_path / "sweep")
 
 
 def test_folders_that_hold_something_else(tmp_path: Path) -> None:

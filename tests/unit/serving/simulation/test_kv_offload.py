@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 def read_rows(path: Path) -> list[tuple[int, int]]:
     """Prompt tokens of each request, and how many were cached."""
-    with path.open() as lines:
+    with path.open(encoding="utf-8") as lines:
         return [(int(row["num_prefill_tokens"]), int(row["num_cached_tokens"])) for row in csv.DictReader(lines)]
 
 

@@ -114,7 +114,7 @@ def test_a_folder_goes_on_where_it_was(content: Study, result: StudyResult, tmp_
         folder.place(index).unlink()
     folder.place(5).write_text("{")
     (path / "study.json").unlink()
-    (path / "runs" / ".000004.json.x1").write_text("half")
+    (path / "runs" / ".000004.json.0badc0de").write_text("half")
     with pytest.raises(InputError, match="is not finished: run the command that began it again"):
         load_result(path)
     done: list[int] = []
