@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -160,14 +161,19 @@ def as_text(line: tuple[str, ...], document: dict[str, Any], ask: Ask) -> Iterat
             continue  # several rows are of the sums of what the steps have
         shown = {"bound": fixed(span["bound"], "s", 3)} | ({"estimate": about(span["estimate"])} if span["estimate"] else {})
         for end, value in shown.items():
-            if value not in words:
+            if not _says(words, value):
                 yield f"as text: {end} of {phase['phase']}, {value}, is not in it"
     batch = document["memory"]["max_batch_of_steps"]
-    if document["memory"]["fits"] and batch is not None and batch < 10**6 and f"{batch:,}" not in words:
+    if document["memory"]["fits"] and batch is not None and batch < 10**6 and not _says(words, f"{batch:,}"):
         yield f"as text: the maximum batch size, {batch:,}, is not in it"
 
 
-_EXPLAINED: dict[str, Callable[[dict[str, Any]], Any]] = {
+def _says(text: str, number: str) -> bool:
+    """Whether a number is in a text, and not only digits of another."""
+    return re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d])", text) is not None
+
+
+EXPLAINED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "ttft bound": lambda document: document["request"]["ttft_s"]["bound"],
     "ttft estimate": lambda document: document["request"]["ttft_s"]["estimate"],
     "ttft floor": lambda document: document["request"]["ttft_s"]["floor"],
@@ -193,11 +199,11 @@ def _phase(document: dict[str, Any], name: str) -> dict[str, Any]:
 def explained(line: tuple[str, ...], document: dict[str, Any], ask: Ask) -> Iterator[str]:
     """`explain` comes to the number that `analyze` has, for each quantity that the analysis has and the formula is known of."""
     _, model, *options = line
-    wanted = list(_EXPLAINED)
+    wanted = list(EXPLAINED)
     # two of them, which differ from line to line
     for name in (wanted[sum(map(ord, "".join(line))) % len(wanted)], wanted[len("".join(line)) % len(wanted)]):
         try:
-            value = _EXPLAINED[name](document)
+            value = EXPLAINED[name](document)
         except (KeyError, TypeError, StopIteration):
             continue
         code, text = ask(("explain", model, *name.split(), *options), True)

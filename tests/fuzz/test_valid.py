@@ -9,16 +9,18 @@ the fuzz would test readers alone.
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import json
 import shutil
 import traceback
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
-from fuzz.invariants import RELATIONS, broken
+from fuzz.invariants import EXPLAINED, RELATIONS, Relation, as_text, broken, explained, faster, given_back, larger
 from fuzz.kinds import Case
 from fuzz.test_fuzz import SEED, TIMES, Left, call, confined, problem, shell_line
 from fuzz.valid import VALID, Valid
@@ -119,3 +121,87 @@ def test_right_inputs_are_answered_rightly(name: str, tmp_path: Path) -> None:
     run()
     share = counts[True] / counts.total()
     assert share >= _LEAST_ACCEPTED, f"{share:.0%} of {counts.total()} were accepted"
+
+
+_SPAN = {"floor": 1.0, "bound": 2.0, "estimate": 3.0, "low": 2.5, "high": 4.0}
+_ANSWER: dict[str, Any] = {
+    "model": {"parameters": {"total": 7}},
+    "hardware": {"bandwidth": 1e12, "memory_bytes": 2**30, "peak_flops": {"bf16": 1e12}},
+    "deployment": {"pipeline_parallel": 1},
+    "memory": {
+        "capacity_bytes": 2**30, "budget_bytes": 100, "weights_bytes": 10, "tower_bytes": 0, "activation_bytes": 20,
+        "reserved_bytes": 30, "usable_bytes": 40, "missing_bytes": 0, "fits": True, "max_batch": 5, "max_batch_of_steps": 4,
+        "max_context": 100, "kv_capacity_tokens": 1000, "kv_bytes_per_token": 9,
+    },
+    "phases": [{"phase": "prefill", "time_s": _SPAN, "pipeline": _SPAN, "operators": [
+        {"path": "a", "flops": {"matrix": 1, "vector": 2, "total": 3}, "bytes": {"total": 0}, "mfu": 0.5,
+         "time_s": {**_SPAN, "floor": None}},
+    ], "flops": {"matrix": 1, "vector": 2, "total": 3}, "bytes": {"total": 0}}],
+    "request": {"ttft_s": _SPAN, "tpot_s": _SPAN, "e2e_s": _SPAN},
+    "e2e_s": {"p50": 1.0, "p90": 2.0},
+}  # fmt: skip
+"""An answer of `analyze` in which everything holds, as far as it is looked at."""
+
+
+def _changed(path: str, value: Any) -> dict[str, Any]:
+    """That answer with another value."""
+    answer = copy.deepcopy(_ANSWER)
+    *inside, last = path.split(".")
+    entry: Any = answer
+    for key in inside:
+        entry = entry[int(key) if key.isdigit() else key]
+    entry[last] = value
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        ("request.tpot_s.bound", 3.5, "bound 3.5 is above estimate 3.0"),
+        ("request.tpot_s.floor", 2.25, "floor 2.25 is above bound 2.0"),
+        ("request.tpot_s.low", 0.5, "floor 1.0 is above low 0.5"),
+        ("request.tpot_s.high", 2.75, "estimate 3.0 is above high 2.75"),
+        ("phases.0.operators.0.time_s.low", 1.5, "bound 2.0 is above low 1.5"),
+        ("phases.0.operators.0.mfu", 1.25, "mfu is 1.25"),
+        ("phases.0.operators.0.flops.vector", 5, "parts are 6, the total 3"),
+        ("phases.0.bytes.total", 8, "bytes of operators are 0, of the step 8"),
+        ("e2e_s.p90", 0.5, "p50, p90 are not ascending"),
+        ("memory.activation_bytes", 25, "are 105, the budget 100"),
+        ("memory.missing_bytes", 1, "fits is True, and 1 bytes are missing"),
+    ],
+)
+def test_what_does_not_hold_is_named(path: str, value: Any, why: str) -> None:
+    """One number changed is one problem, or more; without it there is none."""
+    assert not list(broken(_ANSWER))
+    assert any(why in problem for problem in broken(_changed(path, value)))
+
+
+@pytest.mark.parametrize(
+    ("relation", "path", "value", "why"),
+    [
+        (faster, "request.tpot_s.bound", 2.5, "tpot_s bound is 2.5, and was 2.0"),
+        (faster, "phases.0.time_s.estimate", 3.5, "prefill estimate is 3.5, and was 3.0"),
+        (larger, "memory.max_batch", 4, "max_batch is 4, and was 5"),
+        (larger, "memory.fits", False, "fits is False, and was True"),
+        (given_back, "request.ttft_s.high", 4.5, "ttft_s high is 4.5, and was 4.0"),
+        (given_back, "memory.max_context", 101, "another memory"),
+        (as_text, "", "Fits. Maximum batch size: 4. bound 2.01 s, estimate 3.0 s", "bound of prefill, 2.00 s, is not in it"),
+        (as_text, "", "Fits. Maximum batch size: 40. bound 2.00 s, estimate 3.0 s", "batch size, 4, is not in it"),
+    ],
+)
+def test_answers_that_do_not_go_together_are_named(relation: Relation, path: str, value: Any, why: str) -> None:
+    """A second answer with one number changed; the first once more is no problem."""
+    again = value if isinstance(value, str) else json.dumps(_changed(path, value))
+    same = "Fits. Maximum batch size: 4. bound 2.00 s, estimate 3.0 s" if isinstance(value, str) else json.dumps(_ANSWER)
+    line = ("analyze", "a-model")
+    assert not list(relation(line, _ANSWER, lambda arguments, as_json: (0, same)))
+    assert any(why in problem for problem in relation(line, _ANSWER, lambda arguments, as_json: (0, again)))
+
+
+def test_another_number_of_a_formula_is_named() -> None:
+    """Of every quantity that the answer has: it has no decode step."""
+    named: set[str] = set()
+    for length in range(len(EXPLAINED)):  # which two are looked at follows from the command line
+        line = ("analyze", "a-model", "x" * length)
+        named |= {problem.partition(" is ")[0] for problem in explained(line, _ANSWER, lambda _, __: (0, '{"value": -1.0}'))}
+    assert named == {f"explain {name}" for name in EXPLAINED if not name.startswith("decode")}
