@@ -7,7 +7,9 @@ import io
 import json
 import re
 import shlex
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fuzz.choices import Alternatives, Choices, Data, command, within, written
@@ -83,6 +85,34 @@ def system_tables(choices: Choices) -> bytes:
     return _maybe_cut(choices, "\n".join(lines) + "\n")
 
 
+def system_databases(choices: Choices) -> bytes:
+    """An export of Nsight Systems: kernels, the calls that launched them, and ranges around these; some values are others."""
+    thread, clock = systems.PROCESS + 1, choices.one(1000, 0, 10**12)
+    strings = {**systems.STRINGS, 1: choices.of(_kernel_names()), 3: choices.of(_kernel_names())}
+    kernels, calls, ranges = [], [], []
+    for number in range(1, 2 + choices.upto(5)):
+        begins, took = clock + 100, 1 + choices.upto(100_000)
+        calls.append(systems.call(clock, number, thread, choices.one(4, 7)))
+        node = choices.either(4, number, None)
+        kernels.append(systems.kernel(begins, begins + took, number, choices.one(1, 3), stream=choices.one(7, 8), node=node))
+        if choices.one(False, True):
+            text = choices.one(*_ANNOTATIONS, "aten::mm, op_id = 9, sizes = [[512, 64], [64, 8]]", None)
+            ranges.append(systems.nvtx(clock - 1, clock + 200, text, thread, text_id=None if text else 6))
+        clock = begins + took
+    if choices.rarely(6):
+        listed = choices.one(kernels, calls)
+        row, at = choices.upto(len(listed) - 1), choices.upto(6)
+        listed[row] = (*listed[row][:at], choices.one(None, -1, "many", 2**62, 0.5), *listed[row][at + 1 :])
+    tables = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": (systems.KERNEL, kernels), "CUPTI_ACTIVITY_KIND_RUNTIME": (systems.RUNTIME, calls),
+        "NVTX_EVENTS": (systems.NVTX, ranges), "TARGET_INFO_GPU": (systems.GPU, [(0, 0, "NVIDIA H100 80GB HBM3", "", 132, 0)]),
+    }  # fmt: skip
+    wanted = ["CUPTI_ACTIVITY_KIND_KERNEL", *choices.several(list(tables)[1:], 3)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = systems.export(Path(folder) / "report.sqlite", {name: tables[name] for name in wanted}, strings)
+        return path.read_bytes()
+
+
 def _maybe_cut(choices: Choices, text: str) -> bytes:
     """One in ten cut off."""
     return text[: choices.upto(len(text))].encode() if choices.rarely(10) else text.encode()
@@ -105,7 +135,10 @@ def compute_pages(choices: Choices) -> bytes:
 
 def of_profiles(choices: Choices) -> Case:
     """A trace of one of the three profilers, alone or beside a model."""
-    name, draw = choices.one(("trace_json", torch_traces), ("stats_csv", system_tables), ("report_csv", compute_pages))
+    name, draw = choices.one(
+        ("trace_json", torch_traces), ("stats_csv", system_tables), ("report_csv", compute_pages),
+        ("report_sqlite", system_databases),
+    )  # fmt: skip
     data = draw(choices)
     line = f"profile {name.replace('_', '.')} --hardware {choices.one('h100-sxm', 'a100-sxm-80gb')}"
     return command(line + (" --model gpt2" if choices.rarely(8) else ""), **{name: data})
