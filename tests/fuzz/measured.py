@@ -179,7 +179,8 @@ def records(choices: Choices) -> tuple[bytes, bytes]:
     if choices.rarely(6):
         rows = [row for row in choices.bent(rows) if isinstance(row, dict)]
     out = io.StringIO()
-    table = csv.DictWriter(out, list(COLUMNS), extrasaction="ignore", lineterminator="\n")
+    used = [name for name in COLUMNS if any(name in row for row in rows)] or list(COLUMNS)
+    table = csv.DictWriter(out, used, extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     card = accelerators(choices)

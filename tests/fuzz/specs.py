@@ -134,7 +134,7 @@ def models(choices: Choices) -> Data:
 def of_models(choices: Choices) -> Case:
     """Shown, or analysed on a card."""
     model = choices.sometimes_bent(models(choices))
-    line = choices.either(8, analyzed("model.yaml"), "models show model.yaml", "models check model.yaml")
+    line = choices.either(10, analyzed("model.yaml"), "models show model.yaml", "models check model.yaml")
     if line.startswith("analyze"):
         line += choices.one("", " --phase decode", " --batch 7 --context 300", " --tp 2", " --kv-cache-dtype fp8", " --mfu 0.5")
     return command(line, model_yaml=written(model))
@@ -210,7 +210,7 @@ def of_hardware(choices: Choices) -> Case:
         "op norm {0} 512 --hardware card.yaml", "hardware show card.yaml", "hardware check card.yaml",
     )  # fmt: skip
     dear = choices.one(f"{analyzed('gpt2', 'card.yaml')} --batch {{0}}", "limits gpt2 --hardware card.yaml --context {0}")
-    line = choices.either(8, dear, *cheap).format(choices.whole(1, 5000))
+    line = choices.either(16, dear, *cheap).format(choices.whole(1, 5000))
     return command(line, card_yaml=written(choices.sometimes_bent(accelerators(choices))))
 
 
@@ -375,7 +375,7 @@ def of_fits(choices: Choices) -> Case:
     fit = dict(choices.one(*_fits()))
     fit["fitted"] = str(fit["fitted"])
     wanted = [name for name in fit["families"] if name in ("gemm/bf16", "rmsnorm/bf16")]
-    fit["families"] = copy.deepcopy({name: fit["families"][name] for name in [*wanted, *choices.several(fit["families"], 2)]})
+    fit["families"] = copy.deepcopy({name: fit["families"][name] for name in [*wanted, *choices.several(fit["families"], 1)]})
     families = list(fit["families"])
     for name in choices.several(families, 3):
         family = fit["families"][name]
@@ -394,7 +394,7 @@ def of_fits(choices: Choices) -> Case:
                 family["undetermined"] = choices.several(family["parameters"], 2)
     size = choices.whole(1, 20_000)
     dear = "analyze gpt2 --phase decode"
-    line = choices.either(8, dear, f"op gemm {size} 512 256", f"op gemm {size} 4096 64", f"op norm {size} 512")
+    line = choices.either(16, dear, f"op gemm {size} 512 256", f"op gemm {size} 4096 64", f"op norm {size} 512")
     return command(f"{line} --hardware h100-sxm --backend fit.yaml", fit_yaml=written(choices.sometimes_bent(fit)))
 
 

@@ -32,7 +32,7 @@ from roofline.errors import RooflineError
 _CASES = 300
 _LEAST_ACCEPTED = 0.55
 _LIMIT_S = 10.0
-_RELATED = 20
+_RELATED = 30
 """Each relation is looked at in one of so many answers that have some."""
 
 
