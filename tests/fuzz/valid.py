@@ -404,7 +404,7 @@ class Valid:
         return tapes.map(lambda tape: (self.make(Choices(tape[:-1])), tape[-1] % 60))
 
 
-_TAPE = 400
+_TAPE = 200
 
 
 VALID: dict[str, Valid] = {
