@@ -31,9 +31,9 @@ test *arguments:
 test-fast *arguments:
     {{bin}}/pytest -n 2 -m fast {{arguments}}
 
-# what takes longer than a change should wait: every case of every test
+# what takes longer than a change should wait: every case of every test, and 20,100 inputs of each kind by the date as seed
 night *arguments:
-    {{bin}}/pytest -n auto {{arguments}}
+    ROOFLINE_FUZZ="${ROOFLINE_FUZZ:-67}" ROOFLINE_FUZZ_SEED="${ROOFLINE_FUZZ_SEED:-$(date +%Y%m%d)}" {{bin}}/pytest -n auto {{arguments}}
 
 # everything that has to pass, in a fresh clone of the last commit
 ci:

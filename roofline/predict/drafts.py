@@ -220,7 +220,8 @@ def read_options(options: dict[str, Any]) -> tuple[SpeculativeOptions | None, di
                 "speculative decoding needs a draft: give --speculative-model, or --speculative-method mtp or ngram"
             )
         method = "draft_model"
-    if str(method).endswith("_mtp"):
+    method = str(method)  # of a JSON object it may be anything
+    if method.endswith("_mtp"):
         method = "mtp"  # deepseek_mtp and others, as vLLM named it by the family
     if method not in METHODS:
         raise UnknownNameError("speculative method", method, METHODS, list_all=True)

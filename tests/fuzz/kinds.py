@@ -44,7 +44,7 @@ class Kind:
 
     seeds: Callable[[], list[Case]]
     mutate: Callable[[random.Random, Case], Case]
-    n: int = 20
+    n: int = 12
 
     def mutant(self, name: str, seed: str, index: int) -> Case:
         """Number `index` of the mutants that belong to a seed: always the same."""

@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,7 +52,7 @@ class Left:
 
 
 @contextlib.contextmanager
-def _confined() -> Iterator[None]:
+def confined(limit_s: float) -> Iterator[None]:
     """With a limit of CPU time and of memory, where the system has them."""
 
     def stop(*_: object) -> NoReturn:
@@ -61,7 +61,7 @@ def _confined() -> Iterator[None]:
     statm = Path("/proc/self/statm")
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
     if statm.exists():
         now = int(statm.read_text().split()[0]) * resource.getpagesize()
         most = now + _MEMORY if hard == resource.RLIM_INFINITY else min(now + _MEMORY, hard)
@@ -74,18 +74,18 @@ def _confined() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def call(arguments: list[str]) -> Left:
-    """Run the command line in this process."""
+def call(arguments: list[str], limit_s: float = _LIMIT_S) -> Left:
+    """Run the command line in this process, for so many CPU seconds at most."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     given, sys.argv = sys.argv, ["roofline", *arguments]
     code: Any = "no SystemExit"
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _confined():
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), confined(limit_s):
             main()
     except SystemExit as left:
         code = left.code or 0
     except TooLongError:
-        code = f"ran longer than {_LIMIT_S:g} CPU seconds"
+        code = f"ran longer than {limit_s:g} CPU seconds"
     except BaseException:  # noqa: BLE001 - which is what is looked for
         code = traceback.format_exc(limit=-3)
     finally:
@@ -138,6 +138,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def shell_line(arguments: Sequence[str]) -> str:
+    """The command line as it is typed; bytes that are no text are escaped."""
+    parts = (part.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for part in arguments)
+    return f"roofline {shlex.join(parts)}"
+
+
 def _answer(case: Case, folder: Path) -> tuple[Left, str | None]:
     """How a case is answered, for which its files are put into a folder of their own, and what is wrong with that."""
     folder.mkdir(parents=True)
@@ -147,9 +153,9 @@ def _answer(case: Case, folder: Path) -> tuple[Left, str | None]:
         left = call(arguments)
     if (wrong := problem(left, as_json=not {"-h", "--help", "--version"} & set(arguments))) is None:
         return left, None
-    line = shlex.join(part.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for part in arguments)
-    (folder / "command.txt").write_text(f"roofline {line}\n", encoding="utf-8")
-    return left, f"{wrong}\n  cd {folder} && roofline {line[:2000]}\n  stderr: {left.err[:2000]}\n  stdout: {left.out[:200]}"
+    line = shell_line(arguments)
+    (folder / "command.txt").write_text(f"{line}\n", encoding="utf-8")
+    return left, f"{wrong}\n  cd {folder} && {line[:2000]}\n  stderr: {left.err[:2000]}\n  stdout: {left.out[:200]}"
 
 
 @pytest.fixture(autouse=True)

@@ -177,7 +177,7 @@ def _best(lines: LogLines, starts: list[_Start]) -> EngineLog:
 def _absent(form: LogFormat, known: dict[str, LoggedValue]) -> str:
     """The needles of lines that a whole start has and this one has not."""
     missing = [name for name in form.expects if name not in known]
-    needles = dict.fromkeys(next(line.needle.strip() for line in form.lines if f"<{name}>" in line.pattern) for name in missing)
+    needles = dict.fromkeys(next(line.needle.strip() for line in form.lines if line.has(name)) for name in missing)
     return " or ".join(f'"{needle}"' for needle in needles)
 
 

@@ -43,6 +43,11 @@ class LinePattern:
     needle: str
     pattern: str
 
+    def has(self, fact: str) -> bool:
+        """Whether the line holds a fact, in whatever unit."""
+        groups = (fact, f"{fact.removesuffix('_bytes')}_mib", f"{fact}_percent")
+        return any(f"(?P<{group}>" in self.pattern for group in groups)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFormat:

@@ -40,6 +40,8 @@ _WAITS = re.compile(r"^(?:cuda|hip|cu)(?:Stream|Device|Event|Ctx)Synchronize|^(?
 _ON_DEVICE = {"kernel": 0, "gpu_memcpy": 1, "gpu_memset": 2}
 _RUNTIME = ("cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "xpu_runtime", "mtia_ccp_events", "runtime", "driver")
 _ANNOTATIONS = {"user_annotation": False, "gpu_user_annotation": True}
+_CLOCKS_END = 1e18
+"""Microseconds; clocks since 1970 are at 1.8e15."""
 
 
 def read_kineto(path: Path, progress: Progress | None = None) -> Trace:
@@ -246,7 +248,7 @@ class _Reader:
             elif category in _ON_DEVICE:
                 self._ran(event, _ON_DEVICE[category])
             elif category in _ANNOTATIONS:
-                name, start, duration = str(event["name"]), float(event["ts"]), float(event["dur"])
+                name, start, duration = str(event["name"]), _time(event, "ts"), _time(event, "dur")
                 self.annotations.append(Annotation(name, start, duration, _ANNOTATIONS[category]))
             elif category in _RUNTIME:
                 self._runtime(event)
@@ -254,15 +256,15 @@ class _Reader:
             self.incomplete += 1
 
     def _ran(self, event: dict[str, Any], activity: int) -> None:
-        args = event.get("args") or {}
+        args = _arguments(event)
         message, ranks = _message(args)
         moved = args.get("bytes")
         row = (
             self.names(str(event["name"])),
-            float(event["ts"]),
-            float(event["dur"]),
+            _time(event, "ts"),
+            _time(event, "dur"),
             activity,
-            _whole(args.get("device", event.get("pid")), 0),
+            _whole(args.get("device", event.get("pid")), 0, bits=31),
             _whole(args.get("stream", event.get("tid")), 0),
             _whole(args.get("correlation"), -1),
             _whole(args.get("External id", args.get("external id")), -1),
@@ -273,7 +275,7 @@ class _Reader:
             column.append(value)
 
     def _call(self, event: dict[str, Any]) -> None:
-        args, name = event.get("args") or {}, str(event["name"])
+        args, name = _arguments(event), str(event["name"])
         if name == "record_param_comms" and (collective := args.get("Collective name")):
             name = f"nccl:{collective}"  # the operator of every collective has one name
         operator = HostOperator(
@@ -284,15 +286,15 @@ class _Reader:
         )
         thread = self.threads((event.get("pid"), event.get("tid")))
         ids = _whole(args.get("External id", args.get("external id")), -1)
-        row = (self.operators(operator), float(event["ts"]), float(event["dur"]), thread, ids)
+        row = (self.operators(operator), _time(event, "ts"), _time(event, "dur"), thread, ids)
         for column, value in zip(self.calls, row, strict=True):
             column.append(value)
 
     def _runtime(self, event: dict[str, Any]) -> None:
-        args, name = event.get("args") or {}, str(event["name"])
-        start = float(event["ts"])
+        args, name = _arguments(event), str(event["name"])
+        start = _time(event, "ts")
         if _WAITS.search(name):
-            self.syncs.append((start, float(event["dur"])))
+            self.syncs.append((start, _time(event, "dur")))
         external = _whole(args.get("External id", args.get("external id")), -1)
         row = (_whole(args.get("correlation"), -1), start, external, "GraphLaunch" in name)
         for column, value in zip(self.runtime, row, strict=True):
@@ -442,17 +444,35 @@ def _message(args: dict[str, Any]) -> tuple[float, int]:
         return float("nan"), 0
     dtype = str(args.get("dtype", ""))
     size = 1 if dtype.startswith("Float8") else _DTYPE_BYTES.get(dtype)
-    return (float(max(known)) * size if size else float("nan")), _whole(args.get("Group size"), 0)
+    return (float(max(known)) * size if size else float("nan")), _whole(args.get("Group size"), 0, bits=31)
 
 
-def _whole(value: Any, default: int) -> int:
-    """A whole number of an event, or the default where it has none."""
+def _whole(value: Any, default: int, bits: int = 63) -> int:
+    """A whole number of an event, or the default where it has none, or one of more bits than there are."""
     if isinstance(value, bool) or value is None:
         return default
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
         return default
+    return number if abs(number) < 2**bits else default
+
+
+def _time(event: dict[str, Any], name: str) -> float:
+    """The start or the duration of an event in microseconds, as far as clocks count.
+
+    Raises:
+        KeyError, TypeError, ValueError: it has none.
+    """
+    time = float(event[name])
+    if not abs(time) < _CLOCKS_END:
+        raise ValueError(name)
+    return time
+
+
+def _arguments(event: dict[str, Any]) -> dict[str, Any]:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
+from math import nan
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -215,7 +216,11 @@ class _Checker:
 
     def good(self) -> pd.DataFrame:
         """The rows that pass, with numbers as floats (empty: NaN) and texts as strings (empty: "")."""
+        absent = {name: "" if column.kind == "text" else nan for name, column in COLUMNS.items() if name not in self.frame}
+        self.frame = self.frame.assign(**absent)
         for name, column in COLUMNS.items():
+            if name in absent:
+                continue
             self._text(name) if column.kind == "text" else self._number(name, whole=column.kind == "count")
         for name in ("distribution", "cache", "pinned"):
             self.frame = self.frame.assign(**{name: self.frame[name].str.lower()})
@@ -240,21 +245,15 @@ class _Checker:
         self.frame = self.frame[~bad]
 
     def _text(self, name: str) -> None:
-        if name not in self.frame:
-            self.frame = self.frame.assign(**{name: ""})
-        else:
-            cells = self.frame[name].astype(object).fillna("").astype(str).str.strip()
-            self.frame = self.frame.assign(**{name: cells})
-            broken = self.frame[name].str.contains("[\\r\\n]")
-            self._refuse(broken, f"{name} broken", lambda _: f"{name}: the cell holds a line break; is a quote not closed?")
+        cells = self.frame[name].astype(object).fillna("").astype(str).str.strip()
+        self.frame = self.frame.assign(**{name: cells})
+        broken = self.frame[name].str.contains("[\\r\\n]")
+        self._refuse(broken, f"{name} broken", lambda _: f"{name}: the cell holds a line break; is a quote not closed?")
 
     def _number(self, name: str, *, whole: bool) -> None:
         import numpy as np
         import pandas as pd
 
-        if name not in self.frame:
-            self.frame = self.frame.assign(**{name: np.nan})
-            return
         cells = self.frame[name]
         if pd.api.types.is_string_dtype(cells):
             cells = cells.str.strip()

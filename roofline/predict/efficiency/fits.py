@@ -289,7 +289,7 @@ def _measured_over_host(accelerator: Accelerator) -> bool:
 
 
 def _check(path: Path, key: str, family: Family) -> None:
-    """A family's form has to exist, and to have these parameters."""
+    """A family's form has to exist, and to have these parameters; rates and sizes, which it divides by, are above 0."""
     try:
         form = FORMS[family.form]
     except UnknownNameError as error:
@@ -299,6 +299,10 @@ def _check(path: Path, key: str, family: Family) -> None:
         raise SpecError(f"families.{key}: {UnknownNameError(f'parameter of {form.name}', unknown[0], wanted)}", path=path)
     if missing := sorted(wanted - given):
         raise SpecError(f"families.{key}.parameters: {missing[0]!r} of form {form.name} is missing", path=path)
+    for parameter in form.parameters:
+        if parameter.unit != "s" and parameter.low > 0 and family.parameters[parameter.name] == 0:
+            why = f"is 0, and the time is divided by it: {parameter.meaning}"
+            raise SpecError(f"families.{key}.parameters.{parameter.name}: {why}", path=path)
 
 
 def _is_file(backend: str) -> bool:

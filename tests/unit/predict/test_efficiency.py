@@ -259,6 +259,7 @@ def test_an_unknown_backend_is_refused() -> None:
     [
         ({"form: ceilings": "form: ceiling"}, "unknown form 'ceiling'"),
         ({"compute: 1, ": ""}, "'compute' of form ceilings is missing"),
+        ({"compute: 1": "compute: 0"}, "compute: is 0, and the time is divided by it"),
         ({"compute: 1": "compute: 1, speed: 2"}, "unknown parameter of ceilings 'speed'"),
         ({"[0.9, 1.2]": "[1.3, 1.2]"}, "the low factor 1.3 is more than the high one 1.2"),
         ({"launch: 2 us": "launch: 2 parsecs"}, "parsecs"),

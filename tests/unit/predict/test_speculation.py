@@ -188,6 +188,7 @@ def test_config_of_vllm() -> None:
         ({**DRAFTED, "pp": 2, "hardware": "dgx-h100"}, "over pipeline stages is not modelled"),
         ({**DRAFTED, "speculative_draft_tensor_parallel_size": 2}, "is more than the 1 devices"),
         ({"speculative_config": "{"}, "must be a JSON object"),
+        ({"speculative_config": '{"method": ["ngram"]}'}, "unknown speculative method"),
         ({"speculative_config": '{"tokens": 3}'}, "unknown key of --speculative-config 'tokens'"),
         ({**DRAFTED, "speculative_config": '{"num_speculative_tokens": 3}'}, "give it once"),
     ],

@@ -19,7 +19,8 @@ KEYS: dict[str, Any] = {
     "tokenizer.ggml.tokens": ["<s>", "a", "b"],
 }  # fmt: skip
 F32, Q8_0 = 0, 8
-SIZES = {F32: (1, 4), Q8_0: (32, 34)}
+SIZES = {F32: (1, 4), 1: (1, 2), 2: (32, 18), Q8_0: (32, 34), 12: (256, 144), 14: (256, 210), 30: (1, 2)}
+"""Elements and bytes of a block, by type: f32, f16, q4_0, q8_0, q4_k, q6_k, bf16."""
 # Name, shape as PyTorch has it, type.
 TENSORS: list[tuple[str, tuple[int, ...], int]] = [
     ("token_embd.weight", (3, 64), Q8_0), ("output_norm.weight", (64,), F32), ("blk.0.attn_norm.weight", (64,), F32),
@@ -46,7 +47,9 @@ def _value(value: Any) -> bytes:
     return struct.pack("<IIQ", 9, 4, len(value)) + struct.pack(f"<{len(value)}I", *value)
 
 
-def _file(keys: dict[str, Any] = KEYS, tensors: list[tuple[str, tuple[int, ...], int]] = TENSORS, version: int = 3) -> bytes:
+def gguf_file(
+    keys: dict[str, Any] = KEYS, tensors: list[tuple[str, tuple[int, ...], int]] = TENSORS, version: int = 3
+) -> bytes:
     """A file as the format's description has it, tensors of zeros at multiples of 32 bytes."""
     header = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys))
     header += b"".join(_text(name) + _value(value) for name, value in keys.items())
@@ -69,7 +72,7 @@ def _write(folder: Path, content: bytes, name: str = "small.gguf") -> Path:
 
 def test_keys_and_tensors(tmp_path: Path) -> None:
     """Shapes have their axes as PyTorch has them; of a vocabulary only the length is kept."""
-    file = read_gguf(_write(tmp_path, _file()))
+    file = read_gguf(_write(tmp_path, gguf_file()))
     assert file.keys["llama.attention.head_count_kv"] == [1]
     assert file.keys["tokenizer.ggml.tokens"] == Entries(3)
     stored = file.tensors["blk.0.ffn_down.weight"]
@@ -78,7 +81,7 @@ def test_keys_and_tensors(tmp_path: Path) -> None:
 
 def test_the_model_has_the_bytes_of_the_file(tmp_path: Path) -> None:
     """Embedding tied, values in fp32 beside queries and keys in 8 bits, norms in fp32: each tensor at its size."""
-    path = _write(tmp_path, _file())
+    path = _write(tmp_path, gguf_file())
     comparison = compare_gguf(load_model(path), read_gguf(path))
     matrices = (3 * 64 + 64 * 64 + 32 * 64 + 64 * 64 + 3 * 96 * 64) * 34 // 32
     assert comparison.predicted_bytes == comparison.stored_bytes == matrices + 32 * 64 * 4 + 3 * 64 * 4
@@ -87,13 +90,13 @@ def test_the_model_has_the_bytes_of_the_file(tmp_path: Path) -> None:
 
 def test_a_model_without_a_suffix_and_a_folder(tmp_path: Path) -> None:
     """A file that begins with GGUF is one; a folder with one model is that model, towers aside."""
-    plain = load_model(_write(tmp_path, _file(), "weights"))
+    plain = load_model(_write(tmp_path, gguf_file(), "weights"))
     folder = tmp_path / "folder"
     folder.mkdir()
-    _write(folder, _file())
-    _write(folder, _file(), "mmproj-small.gguf")
+    _write(folder, gguf_file())
+    _write(folder, gguf_file(), "mmproj-small.gguf")
     assert load_model(folder).layer_types == plain.layer_types
-    _write(folder, _file(), "other.gguf")
+    _write(folder, gguf_file(), "other.gguf")
     with pytest.raises(SpecError, match=r"2 GGUF models: name one of other\.gguf, small\.gguf"):
         load_model(folder)
 
@@ -101,25 +104,25 @@ def test_a_model_without_a_suffix_and_a_folder(tmp_path: Path) -> None:
 def test_a_model_in_parts(tmp_path: Path) -> None:
     """Every part is read from any of them; the first has the keys."""
     split = {"split.no": 0, "split.count": 2, "split.tensors.count": len(TENSORS)}
-    first = _write(tmp_path, _file({**KEYS, **split}, TENSORS[:4]), "small-00001-of-00002.gguf")
+    first = _write(tmp_path, gguf_file({**KEYS, **split}, TENSORS[:4]), "small-00001-of-00002.gguf")
     with pytest.raises(SpecError, match=r"one of 2 parts, of which small-00002-of-00002\.gguf is missing"):
         read_gguf(first)
     second = {**split, "split.no": 1, "general.architecture": "llama"}
-    path = _write(tmp_path, _file(second, TENSORS[4:]), "small-00002-of-00002.gguf")
+    path = _write(tmp_path, gguf_file(second, TENSORS[4:]), "small-00002-of-00002.gguf")
     file = read_gguf(path)
     assert (file.parts, len(file.tensors), file.keys["llama.block_count"]) == (2, len(TENSORS), 1)
     assert load_model(tmp_path) == load_model(first)
-    _write(tmp_path, _file({**second, "split.no": 0}, TENSORS[4:]), path.name)
+    _write(tmp_path, gguf_file({**second, "split.no": 0}, TENSORS[4:]), path.name)
     with pytest.raises(SpecError, match=r"split\.no and split\.count do not say what its name says"):
         read_gguf(first)
 
 
 WRONG: dict[str, tuple[bytes, str]] = {
-    "another magic": (b"GGML" + _file()[4:], "does not begin with GGUF"),
-    "version 1": (_file(version=1), "GGUF of version 1; known: 2, 3"),
-    "big-endian": (_file()[:4] + struct.pack(">I", 3) + _file()[8:], "big-endian"),
-    "cut off in the data": (_file()[:-40], "40 bytes are missing"),
-    "cut off in the header": (_file()[:200], "cut off in its header"),
+    "another magic": (b"GGML" + gguf_file()[4:], "does not begin with GGUF"),
+    "version 1": (gguf_file(version=1), "GGUF of version 1; known: 2, 3"),
+    "big-endian": (gguf_file()[:4] + struct.pack(">I", 3) + gguf_file()[8:], "big-endian"),
+    "cut off in the data": (gguf_file()[:-40], "40 bytes are missing"),
+    "cut off in the header": (gguf_file()[:200], "cut off in its header"),
     "keys without end": (b"GGUF" + struct.pack("<IQQ", 3, 1, 2**60), f"at most {MAX_KEYS:,} are read"),
     "text without end": (b"GGUF" + struct.pack("<IQQQ", 3, 1, 1, 2**62), "bytes in a text"),
     "a tensor of no type": (
@@ -135,16 +138,19 @@ WRONG: dict[str, tuple[bytes, str]] = {
         "an axis is 0",
     ),
     "nine axes": (b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + _text("x") + struct.pack("<I", 9), "has 9 axes"),
-    "no architecture": (_file({"general.name": "x"}), "key general.architecture is missing"),
-    "another architecture": (_file({**KEYS, "general.architecture": "lama"}), "Did you mean llama"),
-    "a tower": (_file({"general.architecture": "clip"}), "give the file of the language model"),
-    "an adapter": (_file({**KEYS, "general.type": "adapter"}), "general.type is 'adapter'"),
-    "a key that is not known": (_file({**KEYS, "llama.mystery_count": 3}), r"key llama\.mystery_count \(3\) is not understood"),
-    "no layers": (_file({**KEYS, "llama.block_count": "many"}), r"llama\.block_count: must be a whole number"),
-    "heads that do not divide": (_file({**KEYS, "llama.attention.head_count_kv": 3}), "num_key_value_heads"),
-    "a tensor too many": (_file(tensors=[*TENSORS, ("blk.0.extra.weight", (4,), F32)]), "extra.weight is not understood"),
-    "a tensor too few": (_file(tensors=TENSORS[:-1]), r"has no tensor blk\.0\.ffn_down\.weight"),
-    "another width": (_file({**KEYS, "llama.feed_forward_length": 128}), "ffn_gate.weight is 96x64, the model has 128x64"),
+    "no architecture": (gguf_file({"general.name": "x"}), "key general.architecture is missing"),
+    "another architecture": (gguf_file({**KEYS, "general.architecture": "lama"}), "Did you mean llama"),
+    "a tower": (gguf_file({"general.architecture": "clip"}), "give the file of the language model"),
+    "an adapter": (gguf_file({**KEYS, "general.type": "adapter"}), "general.type is 'adapter'"),
+    "a key that is not known": (
+        gguf_file({**KEYS, "llama.mystery_count": 3}),
+        r"key llama\.mystery_count \(3\) is not understood",
+    ),
+    "no layers": (gguf_file({**KEYS, "llama.block_count": "many"}), r"llama\.block_count: must be a whole number"),
+    "heads that do not divide": (gguf_file({**KEYS, "llama.attention.head_count_kv": 3}), "num_key_value_heads"),
+    "a tensor too many": (gguf_file(tensors=[*TENSORS, ("blk.0.extra.weight", (4,), F32)]), "extra.weight is not understood"),
+    "a tensor too few": (gguf_file(tensors=TENSORS[:-1]), r"has no tensor blk\.0\.ffn_down\.weight"),
+    "another width": (gguf_file({**KEYS, "llama.feed_forward_length": 128}), "ffn_gate.weight is 96x64, the model has 128x64"),
 }  # fmt: skip
 
 
@@ -159,7 +165,7 @@ def test_damage_is_one_error(content: bytes, message: str, tmp_path: Path) -> No
 
 def test_every_cut_is_one_error(tmp_path: Path) -> None:
     """Wherever a file ends too early, and whatever byte of its header is another."""
-    whole = _file()
+    whole = gguf_file()
     for end in range(0, len(whole) - 32, 61):
         with pytest.raises(RooflineError):
             load_model(_write(tmp_path, whole[:end]))

@@ -203,3 +203,10 @@ def test_cut(write: Callable[..., Path]) -> None:
     assert read(write(INIT, *MEMORY)).notes == ()
     for path in SAMPLES.glob("*.log"):
         assert not any("cut" in note for note in read(path).notes), path
+
+
+def test_a_fact_in_another_unit_is_named_by_its_line(write: Callable[..., Path]) -> None:
+    """llama.cpp prints its cache in MiB: a log without that line is one that was cut."""
+    lines = (SAMPLES / "llama.cpp-2025.log").read_text(encoding="utf-8").splitlines()
+    log = read(write(*(line for line in lines if "llama_kv_cache: size" not in line)))
+    assert 'no line with "llama_kv_cache"' in " ".join(log.notes)

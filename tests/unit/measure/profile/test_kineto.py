@@ -184,6 +184,32 @@ def test_events_without_a_field_are_counted(tmp_path: Path) -> None:
     assert trace.notes == ["1 event skipped: no name, start or duration"]
 
 
+@pytest.mark.parametrize("event", EVENTS[1:4], ids=lambda event: event["cat"])
+def test_an_event_whose_arguments_are_none_has_none(tmp_path: Path, event: dict[str, Any]) -> None:
+    """Arguments that are a number are as good as no arguments: the event stays."""
+    with_number, without = ([*EVENTS[4:], {**event, "args": args}] for args in (7, {}))
+    traces = [read_kineto(write(tmp_path / "t.json", events)) for events in (with_number, without)]
+    assert [len(trace.kernels) for trace in traces] == [2 + (event["cat"] == "kernel")] * 2
+    assert traces[0].notes == traces[1].notes == []
+
+
+@pytest.mark.parametrize("change", [{"ts": 1e308}, {"dur": float("nan")}, {"ts": -1e19}])
+def test_a_time_that_no_clock_has_is_no_time(tmp_path: Path, change: dict[str, float]) -> None:
+    """Differences of such times are infinite, or nothing."""
+    trace = read_kineto(write(tmp_path / "t.json", [*EVENTS, {**kernel("lost", 5.0, 1.0), **change}]))
+    assert len(trace.kernels) == 3
+    assert trace.notes == ["1 event skipped: no name, start or duration"]
+
+
+@pytest.mark.parametrize("argument", ["device", "stream", "correlation", "External id"])
+def test_a_number_of_too_many_bits_is_none(tmp_path: Path, argument: str) -> None:
+    """A kernel with a number of 2^70 is the kernel without one, and those after it are what they were."""
+    events = [kernel("wide", 90.0, 1.0, **{argument: 2**70}), *EVENTS]
+    trace = read_kineto(write(tmp_path / "t.json", events))
+    assert [trace.kernels.names[at] for at in trace.kernels.name] == ["wide", "without_launch_c", "gemm_a", "in_graph_b"]
+    assert list(trace.kernels.duration_s) == pytest.approx([1e-6, 4e-6, 10e-6, 5e-6])
+
+
 def test_a_run_on_the_host_has_operators_with_their_own_time(tmp_path: Path) -> None:
     """Linear (10 us) calls t (1 us) and addmm (6 us), which calls copy_ (2 us): own times 3, 1, 4 and 2, in all 10."""
     events = [
