@@ -58,7 +58,7 @@ def equivalent() -> dict[tuple[str, str, str, str], str]:
     return {(entry["module"], entry["function"], entry["line"], entry["mutant"]): entry["reason"] for entry in entries}
 
 
-def _pytest(mode: str, task: dict[str, Any], paths: list[str], mutant: str = "") -> int:
+def _pytest(mode: str, task: dict[str, Any], paths: list[str], every: int, mutant: str = "") -> int:
     file = FOLDER / f"task-{mode}{mutant}.json"
     file.write_text(json.dumps(task), encoding="utf-8")
     environment = {
@@ -72,7 +72,7 @@ def _pytest(mode: str, task: dict[str, Any], paths: list[str], mutant: str = "")
     }
     command = [
         sys.executable, "-m", "pytest", "-p", "mutation.plugin", "-p", "no:cacheprovider", "-q", "-q", "--no-summary",
-        "-m", "not oracle", "--assert=plain", "--hypothesis-seed=1", f"--basetemp={FOLDER / 'tmp'}", *paths,
+        "-m", "not oracle", "--assert=plain", "--hypothesis-seed=1", f"--every={every}", f"--basetemp={FOLDER / 'tmp'}", *paths,
     ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False, stdout=subprocess.DEVNULL if mutant else None)
     file.unlink()
@@ -88,7 +88,7 @@ def _names(sites: list[Site]) -> dict[str, list[str]]:
     return names
 
 
-def _map(package: str, sites: list[Site], paths: list[str]) -> dict[str, Any]:
+def _map(package: str, sites: list[Site], paths: list[str], every: int) -> dict[str, Any]:
     """Which tests come by which mutants. Tests of changed files are run again, and all of them for other mutants.
 
     NB: a change of the source alone runs none of them again. A test that comes by a mutant only since then is missed, which can
@@ -103,7 +103,7 @@ def _map(package: str, sites: list[Site], paths: list[str]) -> dict[str, Any]:
     changed = [file for file, digest in files.items() if mapped["files"].get(file) != digest]
     if changed:
         whole = not mapped["files"]
-        _pytest("map", {"names": _names(sites), "out": str(out)}, paths if whole else changed)
+        _pytest("map", {"names": _names(sites), "out": str(out)}, paths if whole else changed, every)
         new = json.loads(out.read_text(encoding="utf-8"))
         out.unlink()
         old = {test: row for test, row in mapped["tests"].items() if test.partition("::")[0] not in changed}
@@ -136,7 +136,7 @@ def _results(file: Path) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in rows}
 
 
-def _decide(sites: list[Site], mapped: dict[str, Any], results: Path, limit: float) -> None:
+def _decide(sites: list[Site], mapped: dict[str, Any], results: Path, limit: float, every: int) -> None:
     """Runs the tests for mutants without a result, and writes each result when it is there."""
     seconds = {test: cpu for test, (cpu, _) in mapped["tests"].items()}
     tests: dict[str, list[str]] = defaultdict(list)
@@ -163,11 +163,12 @@ def _decide(sites: list[Site], mapped: dict[str, Any], results: Path, limit: flo
         "limit": limit,
         "collection": mapped["collection"],
         "out": str(results),
+        "every": every,
     }
     forked = {site.name: tests[site.name] for site in left if not site.on_import}
     if forked:
         paths = sorted({test.partition("::")[0] for ids in forked.values() for test in ids})
-        _pytest("run", {**common, "tests": forked}, paths or ["tests/unit/ground"])
+        _pytest("run", {**common, "tests": forked}, paths or ["roofline/cost.py"], every)
     for site in left:
         if site.on_import:
             _on_import(site, tests[_reach(site)], common, results)
@@ -186,7 +187,7 @@ def _on_import(site: Site, tests: list[str], common: dict[str, Any], results: Pa
     task = {**common, "names": {site.module: [site.name]}, "out": str(out), "limit": common["limit"]}
     result: dict[str, Any] = {"fate": "survived", "test": "", "tests": 0, "of": len(tests), "seconds": 0.0}
     if files:
-        _pytest("run", task, files, site.name)
+        _pytest("run", task, files, common["every"], site.name)
         if out.is_file():
             result = json.loads(out.read_text(encoding="utf-8"))
             out.unlink()
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(PACKAGES)}; all without one")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--size", type=int, default=50, help="mutants per package; 0 for all")
+    parser.add_argument("--every", type=int, default=3, help="of each test, the first case and every N-th, as in CI")
     parser.add_argument("--limit", type=float, default=60, help="CPU seconds of tests per mutant")
     parser.add_argument(
         "--tests", nargs="+", metavar="PATH", help="tests that are run; those of the package's own folders without it"
@@ -268,8 +270,8 @@ def main() -> None:
             file.unlink()
     for package, sites in by_package.items():
         if not options.report:
-            mapped = _map(package, sites, options.tests or list(TESTS[package]))
-            _decide(sites, mapped, results, options.limit)
+            mapped = _map(package, sites, options.tests or list(TESTS[package]), options.every)
+            _decide(sites, mapped, results, options.limit, options.every)
     table = _report(by_package, _results(results))
     print("\n".join(table))
     if options.record:

@@ -123,7 +123,7 @@ def _changed_calls(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
             rest = [*args[:i], *args[i + 1 :]]
             yield "argument", rest[0] if len(rest) == 1 else ast.Call(func, rest, keywords)
     for i, keyword in enumerate(keywords):
-        if keyword.arg not in (None, "strict") and not _is_text(keyword.value):  # `strict` only ever raises
+        if keyword.arg not in (None, "strict") and not _is_text(keyword.value):
             yield "argument", ast.Call(func, args, [*keywords[:i], *keywords[i + 1 :]])
 
 
@@ -232,6 +232,9 @@ class _Builder(ast.NodeTransformer):
 
     # Messages, assertions, texts and patterns are not numbers that a user gets.
     visit_Raise = visit_Assert = visit_JoinedStr = visit_Match = visit_Import = visit_ImportFrom = visit_Slice = _skip  # noqa: N815
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        return node if node.arg == "strict" else super().generic_visit(node)  # it only ever raises
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None and (self.inside or _in_numeric_terms(node.value)):
