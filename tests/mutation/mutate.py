@@ -232,15 +232,19 @@ def _report(by_package: dict[str, list[Site]], results: dict[str, dict[str, Any]
 def _row(name: str, count: Counter[str]) -> str:
     decided = count["noticed"] + count["survive"]
     score = f"{100 * count['noticed'] / decided:.1f} %" if decided else ""
-    return f"| {name} | {count.total()} | {count['noticed']} | {count['survive']} | {count['equivalent']} | {score} |"
+    known = count.total() - count["open"]
+    return f"| {name} | {known} | {count['noticed']} | {count['survive']} | {count['equivalent']} | {score} |"
 
 
-def _record(table: list[str], seed: int) -> None:
-    """Writes the table, its seed and its date between the marks of the page."""
+def _record(table: list[str], options: argparse.Namespace) -> None:
+    """Writes the table, its date and how it came about between the marks of the page."""
     page = ROOT / "docs" / "testing.md"
     before, start, rest = page.read_text(encoding="utf-8").partition("<!-- score: written by mutate.py --record -->\n")
     _, end, after = rest.partition("<!-- end of score -->")
-    head = f"{dt.datetime.now(tz=dt.UTC).date()}, seed {seed}:\n\n"
+    head = (
+        f"{dt.datetime.now(tz=dt.UTC).date()}, seed {options.seed}, at most {options.limit:g} CPU seconds of tests per mutant, "
+        f"of each parametrized test every case whose number {options.every} divides:\n\n"
+    )
     page.write_text(before + start + head + "\n".join(table) + "\n" + end + after, encoding="utf-8")
 
 
@@ -275,7 +279,7 @@ def main() -> None:
     table = _report(by_package, _results(results))
     print("\n".join(table))
     if options.record:
-        _record(table, options.seed)
+        _record(table, options)
 
 
 if __name__ == "__main__":

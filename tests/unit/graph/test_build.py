@@ -124,6 +124,7 @@ def test_the_busiest_device_is_sent_more() -> None:
     assert uneven.cost().link_bytes / even.cost().link_bytes == pytest.approx(expert_load_imbalance(1.5, 8, 2, 4), rel=1e-12)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("layers", "sizes", "message"),
     [

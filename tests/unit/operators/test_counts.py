@@ -86,6 +86,7 @@ def test_rows_of_the_device_with_most() -> None:
     assert fullest.rows == even.rows * expert_load_imbalance(2.0, 4, 2, 2) > even.rows
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("per_channel", "decays"), [(True, 8), (False, 1)])
 def test_decays_of_a_delta_rule_in_one_chunk(per_channel: bool, decays: int) -> None:
     """Of 2 tokens in a chunk 3 pairs are seen, 1 of them below the diagonal; a decay is of a head or of an element of a key.
@@ -99,6 +100,7 @@ def test_decays_of_a_delta_rule_in_one_chunk(per_channel: bool, decays: int) -> 
     assert rule.parameters == 1 + decays
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("selective", "pair", "token"), [(False, 1, 0), (True, 3, 9 + 3 * 4)])
 def test_decays_of_linear_attention_in_one_chunk(selective: bool, pair: int, token: int) -> None:
     """2 tokens see 3 pairs. A selective decay takes 2 FLOP more per pair, and per token 9 and 3 per element of a value."""

@@ -80,6 +80,7 @@ def test_a_head_of_keys_per_head_of_queries() -> None:
     assert "a KV head per query head" not in [row.variant for row in _comparison(model="llama-2-7b").variants]
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("limit", "longest"), [(8192, 8192), (200_000, 131_072)])
 def test_curves_end_with_the_longest_sequence(limit: int, longest: int) -> None:
     """That is the shorter of what the engine and what the model allows: Llama-3.1 has 131,072 positions."""

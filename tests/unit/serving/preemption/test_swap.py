@@ -241,6 +241,7 @@ def test_the_file_of_typical_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         load_typical()
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("block_size", "offered"), [(16, True), (256, False)])
 def test_larger_blocks_are_a_variant_unless_they_are_there(block_size: int, offered: bool) -> None:
     """Blocks of 256 tokens are compared with the smaller ones of the deployment, and not with themselves."""

@@ -202,3 +202,23 @@ def test_rounds_add_their_variance_to_that_of_steps() -> None:
     mean, variance = steps.mean[0, 0], steps.variance[0, 0]
     assert tokens.mean[0, 0] == pytest.approx(mean / 2, rel=1e-3)
     assert tokens.variance[0, 0] == pytest.approx((variance * 50**2 + mean**2 * 9) / 100**2, rel=1e-2)
+
+
+def test_with_an_unlimited_budget_only_the_running_step_delays() -> None:
+    """The rest of a cycle, E[C^2]/2E[C], and the prompts that come during it and are computed with the own one.
+
+    With any budget for tokens no further prompts are ahead. So many sequences run that a step always does.
+    """
+    unlimited = server(slots=200, budget=10**9)
+    rate = 0.8 * unlimited.capacity
+    found = steady(unlimited, [rate])
+    rho = found.prompt_utilization
+    cycle = cycles(work(rate, 0.01), found.step_s, np.zeros(1), 1.0)
+    assert found.wait.mean == pytest.approx(cycle.square / (2 * cycle.mean) * (1 + 2 * rho), rel=1e-3)
+
+
+def test_near_saturation_waits_are_exponential() -> None:
+    """Kingman's limit: where the budget is what delays, the standard deviation of the wait is its mean."""
+    limited = server(slots=200, steps=5, budget=210, tokens=200)
+    wait = steady(limited, [0.995 * limited.capacity]).wait
+    assert math.sqrt(wait.variance[0]) == pytest.approx(wait.mean[0], rel=0.02)
