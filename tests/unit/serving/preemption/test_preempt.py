@@ -69,6 +69,7 @@ def test_a_call_per_block_or_one_each_way() -> None:
         for coalesced in (False, True)
     }
     assert (notes[False].value, notes[True].value) == ("block by block", "coalesced")
+    assert notes[False] in _result().assumptions
     assert notes[False].why.startswith("a call per block")
     assert notes[True].why.startswith("one call each way")
 
@@ -85,3 +86,23 @@ def test_a_head_of_keys_per_head_of_queries() -> None:
 def test_curves_end_with_the_longest_sequence(limit: int, longest: int) -> None:
     """That is the shorter of what the engine and what the model allows: Llama-3.1 has 131,072 positions."""
     assert max(point.tokens for point in _comparison(max_model_len=limit).curves) == longest
+
+
+def test_a_prefix_that_stays_is_no_variant() -> None:
+    """Without it the prefix would be evicted too, which is another question; the other variants are there."""
+    names = [row.variant for row in _comparison(shared_prefix=1024).variants]
+    assert "no shared prefix" not in names
+    assert set(names) == {row.variant for row in _comparison().variants}
+
+
+def test_a_given_link_limits_pageable_copies_too() -> None:
+    """Over 5 GB/s pageable memory reaches no more, out and back; and nothing beats the link."""
+    comparison = _comparison(host_link="5 GB/s")
+    pageable = next(row for row in comparison.variants if row.variant == "pageable")
+    assert pageable.swap_s > 2 * pageable.bytes / 5e9
+    assert comparison.swap.low_s >= comparison.swap.bound_s
+
+
+def test_no_more_devices_share_a_link_than_there_are() -> None:
+    """Four per link of a replica of one device are one."""
+    assert _result(gpus_per_link=4).query.gpus_per_link == 1

@@ -75,8 +75,10 @@ def test_cycles_by_simulation(first: float, load: float, variance: float, allowe
 
 
 def test_excess_beyond_the_table_grows_as_a_root() -> None:
-    """Sums of four times as many prompts of unequal lengths differ by twice as much."""
-    last = len(_fullest_table(RANKS, 0.25)) - 1
+    """Sums of four times as many prompts of unequal lengths differ by twice as much; the table's last entry is its own."""
+    table = _fullest_table(RANKS, 0.25)
+    last = len(table) - 1
+    assert float(fullest_rank(last, RANKS, 0.25)) == table[-1]
     one, four = (float(fullest_rank(count, RANKS, 0.25)) - count / RANKS for count in (last, 4 * last))
     assert four == pytest.approx(2 * one, rel=1e-9)
 

@@ -222,3 +222,12 @@ def test_near_saturation_waits_are_exponential() -> None:
     limited = server(slots=200, steps=5, budget=210, tokens=200)
     wait = steady(limited, [0.995 * limited.capacity]).wait
     assert math.sqrt(wait.variance[0]) == pytest.approx(wait.mean[0], rel=0.02)
+
+
+def test_ranks_that_are_not_in_step_wait_for_the_fullest() -> None:
+    """Rare prompts come to one of four ranks alone: then a step is as long for all, as if each had one."""
+    apart, together = (steady(server(ranks=4, scatter=scatter), [20.0]) for scatter in (0.0, None))
+    assert apart.step_s == pytest.approx(together.step_s)
+    assert apart.tpot_mean(0)[0] > together.tpot_mean(0)[0]
+    assert together.prompt_utilization[0] == pytest.approx(20 * 0.01 / 4)
+    assert together.prompt_utilization[0] < apart.prompt_utilization[0] < 20 * 0.01
