@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hybrids import hybrid
+from small_models import GQA, MOE, WIDTH, small_model
 
 import roofline
 from roofline.blocks.model import Model
@@ -20,29 +21,7 @@ from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import decode
 
-TOKENS, WIDTH = 16, 64
-GQA = {"kind": "gqa", "num_attention_heads": 12, "num_key_value_heads": 4, "head_dim": 16}
-MLP = {"kind": "gated_mlp", "intermediate_size": 128}
-MOE = {"kind": "moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-
-
-def _model(*layers: dict[str, Any], **keys: Any) -> Model:
-    """A model of layers of one each, 64 wide, with 1000 words."""
-    types = {f"layer{index}": {"mixer": GQA, "mlp": MLP, **layer} for index, layer in enumerate(layers or ({},))}
-    return Model.model_validate(
-        {
-            "schema_version": 1,
-            "name": "small",
-            "title": "Small",
-            "hidden_size": WIDTH,
-            "vocab_size": 1000,
-            "max_position_embeddings": 4096,
-            "tie_word_embeddings": False,
-            "layer_types": types,
-            "layers": [{"pattern": list(types)}],
-            **keys,
-        }
-    )
+TOKENS = 16
 
 
 def _graph(model: Model | str, **sizes: int) -> dict[str, tuple[Any, Any]]:
@@ -59,7 +38,7 @@ def test_streams_begin_as_copies_of_the_embedding() -> None:
 
 def test_copies_of_altup() -> None:
     """Four copies get the magnitude of the first by norms without weights; a layer adds to one of them and corrects all."""
-    graph = _graph(_model({"norms": "both"}, altup_num_inputs=4))
+    graph = _graph(small_model({"norms": "both"}, altup_num_inputs=4))
     magnitude, repeat = graph["embedding/altup/magnitude"]
     assert (repeat, magnitude.rows, magnitude.width, magnitude.parameters) == (1, TOKENS * 4, WIDTH, 0)
     assert graph["layers/altup/add"][0].elements == TOKENS * WIDTH
@@ -68,21 +47,21 @@ def test_copies_of_altup() -> None:
 
 def test_tables_beside_that_of_the_vocabulary() -> None:
     """A narrow table is projected once, 4 tables of n-grams are 64/4 wide and projected; layers' own tables are read once."""
-    graph = _graph(_model(word_embed_proj_dim=32, hidden_size_per_layer_input=8))
+    graph = _graph(small_model(word_embed_proj_dim=32, hidden_size_per_layer_input=8))
     projected, repeat = graph["project_in"]
     assert isinstance(projected, Gemm)
     assert (projected.m, projected.n, projected.k, repeat) == (TOKENS, WIDTH, 32, 1)
     own = {path: repeat for path, (_, repeat) in graph.items() if path.startswith("per_layer_embedding")}
     assert own
     assert set(own.values()) == {1}
-    product = _graph(_model(ngram_embedders=4, ngram_rows=400))["ngram_embedding/projection"][0]
+    product = _graph(small_model(ngram_embedders=4, ngram_rows=400))["ngram_embedding/projection"][0]
     assert (product.m, product.n, product.k, product.batch) == (TOKENS, WIDTH, 16, 4)
 
 
 def test_a_pass_without_a_mixer_borrows_its_weights() -> None:
     """The second of two layers of an MLP alone runs with the weights of the first: read twice, held once."""
     alone = {"mixer": None}
-    graph = _graph(_model(alone, {**alone, "shared_weights": True}))
+    graph = _graph(small_model(alone, {**alone, "shared_weights": True}))
     held = [operator.parameters for path, (operator, _) in graph.items() if path.endswith("mlp/down_proj")]
     assert sorted(held) == [0, 128 * WIDTH]
 
@@ -103,7 +82,7 @@ def test_formats_of_what_is_added_and_gathered() -> None:
     added = {op.path: op for op in roofline.analyze("gpt2", "h100-sxm", dtype="fp32", batch=TOKENS).decode.operators}
     assert added["position_add"].cost.activation_bytes == 3 * TOKENS * 768 * 4
     precision = prepare("gpt2", "h100-sxm", dtype="fp32").precision
-    graph = dict(build(_model({"mlp": MOE}), _experts(), precision, decode(2 * TOKENS, 1024)))
+    graph = dict(build(small_model({"mlp": MOE}), _experts(), precision, decode(2 * TOKENS, 1024)))
     assert graph["layers/moe/all_gather"][0].cost().link_bytes == TOKENS * WIDTH * 4 / 2
 
 
@@ -118,7 +97,7 @@ def _experts(imbalance: float = 1.0) -> Deployment:
 def test_the_busiest_device_is_sent_more() -> None:
     """Of 8 experts on 4 devices, the fullest device gets the stated multiple of what all get on average."""
     even, uneven = (
-        dict(build(_model({"mlp": MOE}), _experts(imbalance), TWO_BYTES, decode(TOKENS, 1024)))["layers/moe/dispatch"][0]
+        dict(build(small_model({"mlp": MOE}), _experts(imbalance), TWO_BYTES, decode(TOKENS, 1024)))["layers/moe/dispatch"][0]
         for imbalance in (1.0, 1.5)
     )
     assert uneven.cost().link_bytes / even.cost().link_bytes == pytest.approx(expert_load_imbalance(1.5, 8, 2, 4), rel=1e-12)
@@ -138,7 +117,7 @@ def test_the_busiest_device_is_sent_more() -> None:
 def test_what_cannot_be_divided(layers: list[dict[str, Any]], sizes: dict[str, int], message: str) -> None:
     """The message says what the number must divide, and which numbers work."""
     with pytest.raises(InputError, match=message):
-        check_parallel(_model(*layers), Deployment(**sizes))
+        check_parallel(small_model(*layers), Deployment(**sizes))
 
 
 def test_groups_of_devices() -> None:
