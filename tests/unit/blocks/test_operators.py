@@ -107,15 +107,24 @@ def test_a_rotation_of_the_indexer_of_blocks() -> None:
     assert (ropes[2].rotary_dim, ropes[None].rotary_dim) == (2, 16)
 
 
-def test_a_prefix_in_a_chunk_is_read_by_those_that_still_see_it() -> None:
-    """Chunks of 64 tokens: after 70 a sequence sees nothing of a prefix of 40, after 50 all of it; a window shows more.
-
-    Both segments see the prefix in a sliding window of 64: of the first, tokens 7 to 39.
-    """
-    step = (Segment(1, 1, 70, decode=True), Segment(1, 1, 50, decode=True))
-    chunked = _operators({"mixer": {**GQA, "attention_chunk_size": 64}}, step=step, shared_prefix=40)
-    reads = {op.cached: op.prefix_reads for name, op in chunked.items() if "core" in name}
-    assert reads == {70: 0, 50: 1}
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("keys", "lengths", "reader"),
+    [
+        ({"attention_chunk_size": 64}, (170, 150), 170),  # both see nothing of the prefix: chunks start at 128
+        ({"attention_chunk_size": 64}, (130, 100), 100),  # the second sees tokens 64 to 89, the first none
+        ({"attention_chunk_size": 64}, (120, 100), 120),  # both see tokens 64 to 89
+        ({"sliding_window": 64}, (120, 100), 100),  # tokens 57 to 89, and 37 to 89
+    ],
+)
+def test_a_prefix_is_read_by_the_segment_that_sees_most_of_it(
+    keys: dict[str, int], lengths: tuple[int, int], reader: int
+) -> None:
+    """Of the first 90 tokens, which both sequences share: by the first segment, unless the second sees more of them."""
+    step = tuple(Segment(1, 1, cached, decode=True) for cached in lengths)
+    operators = _operators({"mixer": {**GQA, **keys}}, step=step, shared_prefix=90)
+    reads = {operator.cached: operator.prefix_reads for name, operator in operators.items() if "core" in name}
+    assert reads == {cached: int(cached == reader) for cached in lengths}
 
 
 def test_a_second_pass_weighs_two_outputs() -> None:
