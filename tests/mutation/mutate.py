@@ -154,7 +154,8 @@ def _decide(sites: list[Site], mapped: dict[str, Any], results: Path, limit: flo
         site
         for site in sites
         if site.name not in known
-        or (known[site.name]["fate"] not in NOTICED and known[site.name].get("version") != versions[site.name])
+        or known[site.name]["fate"] == "unfinished"
+        or (known[site.name]["fate"] not in NOTICED and known[site.name]["version"] != versions[site.name])
     ]
     common = {
         "versions": versions,
