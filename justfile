@@ -35,6 +35,10 @@ test-fast *arguments:
 night *arguments:
     ROOFLINE_FUZZ="${ROOFLINE_FUZZ:-67}" ROOFLINE_FUZZ_SEED="${ROOFLINE_FUZZ_SEED:-$(date +%Y%m%d)}" {{bin}}/pytest -n auto {{arguments}}
 
+# change the source in small ways, by a seed, and list the changes that no test notices: `just mutate graph --seed 2`
+mutate *arguments:
+    {{bin}}/python tests/mutation/mutate.py {{arguments}}
+
 # everything that has to pass, in a fresh clone of the last commit
 ci:
     .ci/run

@@ -159,6 +159,17 @@ def test_parallel_layers_have_one_of_each() -> None:
     assert phase.cost.link_bytes == pytest.approx(whole.decode.cost.link_bytes)
 
 
+def test_names_of_gathers() -> None:
+    """A block's gather is under its path; that of blocks side by side is the layer's."""
+    apart, parallel = (
+        {op.path for op in of_kind(on_dgx(model, tp=tp, sequence_parallel=True).decode, "all_gather")}
+        for model, tp in (("llama-3.1-8b", 8), ("falcon-7b", 71))
+    )
+    assert {"layers/attention/all_gather", "layers/mlp/all_gather"} <= apart
+    assert "layers/all_gather" in parallel
+    assert not {"layers/all_gather"} & apart
+
+
 def test_experts_across_replicas_get_what_is_scattered() -> None:
     """EP 4 over two replicas of TP 2: a device dispatches its own tokens, and gathers them for the next block, not after."""
     phase = on_dgx("mixtral-8x7b", tp=2, dp=2, ep=4, sequence_parallel=True).prefill

@@ -424,9 +424,6 @@ class AgeingQueue:
             heappop(heap)
         return heap[0][-1]
 
-    def __contains__(self, request: object) -> bool:
-        return request in self._queue
-
     def __iter__(self) -> Iterator[Request]:
         return iter(self._queue)
 

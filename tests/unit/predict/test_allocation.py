@@ -11,7 +11,7 @@ import pytest
 import roofline
 from roofline.audit.engine_logs.capacity import Capacity
 from roofline.errors import InputError
-from roofline.predict.allocation import Allocation, Layers, allocation
+from roofline.predict.allocation import Allocation, Kind, Layers, allocation
 from roofline.predict.request import prepare
 from roofline.specs.engine import KvCacheRules
 
@@ -108,6 +108,11 @@ def test_chunk_in_sight(chunk: int) -> None:
         assert kind.blocks(cached, 1) >= most
     most = max(-(-(token + 1) // 16) - token // chunk * chunk // 16 for token in range(40 * chunk))
     assert kind.blocks(40 * chunk, 1) - most in ((0,) if chunk % 16 == 0 else (0, 1))
+
+
+def test_a_context_shorter_than_a_chunk_takes_its_own_blocks() -> None:
+    """21 tokens lie in 2 blocks of 16, of a chunk that would take 4."""
+    assert Kind(16, 1.0, chunk=64).blocks(20, 1) == 2
 
 
 def test_fp32_is_cast(truth: Path) -> None:

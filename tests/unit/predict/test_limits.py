@@ -79,6 +79,14 @@ def test_step_equals_a_search_of_every_batch(model: str, hardware: str, options:
         assert found == first
 
 
+def test_step_of_replicas_is_where_the_fullest_turns() -> None:
+    """Dealt round to three replicas, the fullest has one sequence more from three times one less on: 3(B - 1) + 1."""
+    analyses = (roofline.analyze("llama-3.1-8b", "dgx-h100", context=0, phase="decode", dp=dp) for dp in (1, 3))
+    one, three = (analysis.limits.critical_batch_step for analysis in analyses)
+    assert one is not None
+    assert three == 3 * (one - 1) + 1
+
+
 def test_step_exists_for_short_contexts_only() -> None:
     """With nothing cached a step turns compute-bound near the ridge; with 32k cached tokens attention binds it."""
     short, long = (roofline.analyze("llama-3.1-8b", "h100-sxm", context=context, phase="decode") for context in (0, 32768))

@@ -215,6 +215,18 @@ def test_kv_capacity_is_whole_blocks() -> None:
     assert memory.kv_capacity_tokens == memory.usable_bytes // (16 * LLAMA) * 16
 
 
+def test_kv_capacity_without_blocks_is_that_of_the_longest_sequence() -> None:
+    """llama.cpp takes no blocks. Beyond 1024 tokens only 8 of Gemma 3 12B's 48 layers keep more of a sequence of 4096 tokens.
+
+    The shorter segment of the step, which fills all 48, is not what is counted.
+    """
+    memory = prepare("gemma-3-12b", "h100-sxm", engine="llama.cpp").memory.fullest_stage
+    step = (Segment(1, 1, 99), Segment(1, 1, 4095))
+    sequence = memory.layout.bytes(4095, 1)
+    assert sequence < 4096 * 48 * GEMMA
+    assert memory.kv_capacity_tokens(step) == int(memory.usable_bytes(step) / sequence * 4096)
+
+
 def test_tied_weights_are_held_once() -> None:
     """GPT-2's LM head is its embedding: 124,439,808 parameters of two bytes."""
     assert roofline.analyze("gpt2", "h100-sxm").memory.weights_bytes == 2 * 124_439_808

@@ -9,7 +9,7 @@ import pytest
 from roofline.predict.request import prepare
 from roofline.serving.preemption import crossover
 from roofline.serving.preemption.costs import Preemption
-from roofline.serving.preemption.crossover import asymptote, best_split, crossings, exact_link, quadratic
+from roofline.serving.preemption.crossover import _smallest_block, asymptote, best_split, crossings, exact_link, quadratic
 
 YARN, POLARIS = "yarn-llama-2-7b-64k", "polaris"
 
@@ -179,3 +179,14 @@ def test_ends_are_splits_too() -> None:
     assert (nothing.recomputed, nothing.swapped, nothing.seconds) == (0, 100, 0.0)
     everything = best_split("recompute the first", 100, 16, lambda y: 0.0, lambda y: 100.0 - y, lambda y: 100.0 - y)
     assert (everything.recomputed, everything.swapped) == (100, 0)
+
+
+def test_a_split_into_two_steps() -> None:
+    """Of 20 tokens in steps of 10 the first half is recomputed while the second is copied: 1 s both, not 2 s of either."""
+    part = best_split("recompute the first", 20, 10, lambda y: y / 10, lambda y: 0.0, lambda y: (20 - y) / 10)
+    assert (part.recomputed, part.seconds) == (10, 1.0)
+
+
+def test_a_block_that_takes_just_as_long() -> None:
+    """The largest block is as fast as recomputing, and no smaller one is."""
+    assert _smallest_block(lambda block: 7.0 if block == 64 else 8.0, 7.0, 64) == 64

@@ -36,6 +36,15 @@ def test_alone_it_is_a_prompt() -> None:
     assert found.steps == 1
 
 
+def test_the_floor_is_that_of_its_chunks() -> None:
+    """8292 tokens: a chunk of 8192, and one of a hundred after them."""
+    recompute = of()
+    steps = (prefill(1, 8192), (Segment(1, 100, 8192),))
+    floors = [pipeline(recompute.request, step).floor for step in steps]
+    assert recompute._floor(8192) == pytest.approx(floors[0])
+    assert recompute._floor(8292) == pytest.approx(sum(floors))
+
+
 def test_chunks() -> None:
     """8292 tokens are a step of 8192, and one of a hundred after them."""
     recompute = of()

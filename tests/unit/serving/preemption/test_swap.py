@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hybrids import hybrid
 
+import roofline
 from roofline.errors import InputError, SpecError
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import copies, load_typical
@@ -214,6 +215,9 @@ def test_fitted_values_take_the_place_of_typical_ones(tmp_path: Path, monkeypatc
     assert {note.name for note in found.notes} == {"copy_out", "copy_in"}
     assert copies(ask("llama-3.1-8b"), pinned=False).basis == "assumed"
     assert copies(ask("llama-3.1-8b", "h100-sxm")).notes[0].origin == "transferred"
+    swapped = roofline.preempt("llama-3.1-8b", A100, tokens=4096).swap
+    assert swapped is not None
+    assert swapped.curve == pytest.approx((3.5 * US, 0.6 * 32e9))  # (4 + 3)/2
 
 
 def test_the_file_of_typical_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,3 +239,12 @@ def test_the_file_of_typical_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (folder / "_host_copies.yaml").write_text(text.replace("[dualpath, flexkv, vllm_rocm]", "[nobody]"))
     with pytest.raises(SpecError, match="'nobody' is not a key of sources"):
         load_typical()
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("block_size", "offered"), [(16, True), (256, False)])
+def test_larger_blocks_are_a_variant_unless_they_are_there(block_size: int, offered: bool) -> None:
+    """Blocks of 256 tokens are compared with the smaller ones of the deployment, and not with themselves."""
+    comparison = roofline.preempt("llama-3.1-8b", A100, tokens=4096, block_size=block_size).comparison
+    assert comparison is not None
+    assert ("blocks of 256" in [row.variant for row in comparison.variants]) == offered

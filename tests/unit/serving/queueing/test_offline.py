@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.serving.queueing.offline import offline_run
+from roofline.serving.queueing.offline import _counted, _ends, offline_run
 from roofline.serving.queueing.replica import BatchServer, Demand, prompts_of_round
 
 
@@ -75,3 +75,19 @@ def test_outputs_of_one_token_have_no_steps() -> None:
     run = offline_run(server([0], prompt_s=0.02), 50)
     assert run.finish_s == pytest.approx(50 * 0.02, rel=0.01)
     assert run.tpot_s == 0
+
+
+def test_shares_that_end_by_block() -> None:
+    """Half of the requests have one step, half 64: of blocks of one step, in the first and in the last."""
+    ends = _ends(server([1, 64]), 1.0)
+    assert len(ends) == 64
+    assert {block: share for block, share in enumerate(ends, 1) if share} == {1: 0.5, 64: 0.5}
+
+
+def test_prompts_of_unequal_ranks_are_those_of_the_fullest() -> None:
+    """Ranks in step count their own prompts; of two that are not, the fuller one has more than the mean."""
+    prompts = np.array([0.0, 0.5, 2.0])
+    assert list(_counted(server([64], ranks=2, scatter=None), prompts)) == list(prompts)
+    fuller = _counted(server([64], ranks=2, scatter=0.0), prompts)
+    assert fuller[0] == 0
+    assert np.all(fuller[1:] > prompts[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline.serving.queueing.ranks import excess_rounds, fullest_rank, rank_cycles
+from roofline.serving.queueing.ranks import _fullest_table, excess_rounds, fullest_rank, rank_cycles
 
 RANKS = 8
 
@@ -72,3 +72,17 @@ def test_cycles_by_simulation(first: float, load: float, variance: float, allowe
     assert computed.mean[0] == pytest.approx(cycle.mean(), rel=allowed)
     assert computed.residual[0] == pytest.approx((cycle * count).sum() / count.sum() / 2, rel=allowed + 0.08)
     assert computed.next[0] == pytest.approx((following * count).sum() / count.sum(), rel=allowed)
+
+
+def test_excess_beyond_the_table_grows_as_a_root() -> None:
+    """Sums of four times as many prompts of unequal lengths differ by twice as much; the table's last entry is its own."""
+    table = _fullest_table(RANKS, 0.25)
+    last = len(table) - 1
+    assert float(fullest_rank(last, RANKS, 0.25)) == table[-1]
+    one, four = (float(fullest_rank(count, RANKS, 0.25)) - count / RANKS for count in (last, 4 * last))
+    assert four == pytest.approx(2 * one, rel=1e-9)
+
+
+def test_the_excess_of_unequal_prompts_that_are_not_dealt() -> None:
+    """Rare prompts come alone: the fullest rank has all of one, and the mean rank an R-th: R - 1 more, in mean prompts."""
+    assert float(excess_rounds(1e-3, RANKS, 0.25, in_turn=False)) / 1e-3 == pytest.approx(RANKS - 1, rel=0.01)

@@ -7,7 +7,7 @@ import pytest
 
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline
-from roofline.serving.queueing.replica import Mix, Replica
+from roofline.serving.queueing.replica import Demand, Mix, Replica, scatter
 from roofline.specs.workload import Segment, decode
 
 FIXED = Mix(1.0, np.full(8, 1000.0), np.full(8, 201.0))
@@ -93,3 +93,17 @@ def test_a_pipeline_has_a_batch_in_every_stage() -> None:
     seconds = found.server([FIXED], 64, 2048).decode_s[63]
     assert seconds == pytest.approx(pipeline(found.request, decode(32, 1100)).estimate, rel=1e-9)
     assert found.server([FIXED], 64, 2048).stages == 2
+
+
+def test_what_the_prefix_cache_has() -> None:
+    """A share of every prompt, its first tokens, or some of the requests."""
+    lengths = np.array([1000.0]), np.array([2.0])
+    assert not Mix(1.0, *lengths).cached
+    assert Mix(1.0, *lengths, hit=0.5).cached
+    assert Mix(1.0, *lengths, prefix=1).cached
+
+
+def test_scatter_is_that_of_prompts_to_compute() -> None:
+    """Prompts of 1 and 3 tokens: mean 2, mean square 5, so 5/4 - 1."""
+    demand = Demand(1.0, np.ones(1), np.zeros((1, 2)), np.array([1.0, 3.0]), np.ones(1))
+    assert scatter([demand]) == pytest.approx(0.25)

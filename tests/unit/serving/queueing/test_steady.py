@@ -136,3 +136,98 @@ def test_times_within_ends_are_told_as_beta() -> None:
     halves = np.full((1, 1), 0.5)
     uniform = tails.Bounded(halves, np.full((1, 1), 1 / 12), np.zeros((1, 1)), np.ones((1, 1)))
     assert uniform.cdf(0.3)[0] == pytest.approx(0.3)
+
+
+def test_times_within_other_ends() -> None:
+    """Between 1 and 3 with mean 2 and variance 4/12: uniform, of which 0.3 is below 1.6."""
+    ends = [np.full((1, 1), value) for value in (2.0, 4 / 12, 1.0, 3.0)]
+    assert tails.Bounded(*ends).cdf(1.6)[0] == pytest.approx(0.3)
+
+
+def test_every_request_is_served_at_last() -> None:
+    """Of those that wait for a slot and those that do not: all have their first token after an hour."""
+    found = steady(server(slots=10), server(slots=10).capacity * np.array([0.9]))
+    assert 0 < found.slot_wait_probability[0] < 1
+    assert found.ttft_within(0, 3600.0)[0] == pytest.approx(1)
+
+
+def test_the_longest_of_classes_is_by_rate() -> None:
+    """Own times of two requests of each of two classes, at two rates; nothing else takes time."""
+    none = np.zeros(2)
+    found = replace(
+        steady(server(), [1.0, 2.0]),
+        own_s=(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 1.0], [1.0, 1.0]])),
+        wait=tails.Moments(none, none),
+        slot_wait_s=none,
+    )
+    assert found.longest([0, 1], tpot=False).tolist() == [5.0, 4.0]
+    assert found.longest([0], tpot=False).tolist() == [2.0, 4.0]
+
+
+def test_a_request_that_takes_no_prompt_time_is_limited_by_slots() -> None:
+    """Neither seconds nor tokens of prompts: 64 slots of 50 steps of 20 ms."""
+    assert server(prompt_s=0.0, tokens=0.0).capacity == pytest.approx(64 / (50 * 0.02))
+
+
+def test_rare_prompts_are_held_for_other_ranks() -> None:
+    """Of four ranks, at most 50 steps of 20 ms and the prompt's 10 ms: (R - 1)/2R of that, evenly spread from 0 to twice it.
+
+    A prompt that comes alone keeps all four ranks for its 10 ms.
+    """
+    rate = 1e-3
+    free, held = (steady(server(ranks=4, hold_steps=steps), [rate]) for steps in (0, 50))
+    mean = (50 * 0.02 + 0.01) * 3 / 8
+    assert held.ttft_mean(0)[0] - free.ttft_mean(0)[0] == pytest.approx(mean, rel=0.01)
+    assert held.wait.variance[0] - free.wait.variance[0] == pytest.approx(mean**2 / 3, rel=0.01)
+    assert held.prompt_utilization[0] == pytest.approx(rate * 0.01)
+
+
+def test_the_longest_step_is_one_full_of_prompts() -> None:
+    """What the budget leaves beside those that run, at 10 ms per 100 tokens, after a step of that many sequences."""
+    slower = replace(server(), decode_s=np.linspace(0.01, 0.05, 64))
+    found = steady(slower, [0.5 * slower.capacity])
+    running = found.running[0]
+    assert running > 2
+    step = np.interp(running, np.arange(1, 65), slower.decode_s)
+    assert found.tpot[0].high[0, 0] == pytest.approx(step + (2048 - running) * 0.01 / 100)
+
+
+def test_rounds_add_their_variance_to_that_of_steps() -> None:
+    """50 rounds of 20 ms, with a variance of 9, give 100 tokens: Var = (Var[step mean] 50^2 + E[step]^2 9)/100^2."""
+    plain = server(slots=500)
+    demand = replace(plain.demands[0], decode_tokens=np.array([100.0]), rounds_variance=9.0)
+    steps, tokens = (
+        steady(one, [0.2 * plain.capacity]).tpot[0] for one in (plain, replace(plain, demands=(demand,), step_tokens=2))
+    )
+    mean, variance = steps.mean[0, 0], steps.variance[0, 0]
+    assert tokens.mean[0, 0] == pytest.approx(mean / 2, rel=1e-3)
+    assert tokens.variance[0, 0] == pytest.approx((variance * 50**2 + mean**2 * 9) / 100**2, rel=1e-2)
+
+
+def test_with_an_unlimited_budget_only_the_running_step_delays() -> None:
+    """The rest of a cycle, E[C^2]/2E[C], and the prompts that come during it and are computed with the own one.
+
+    With any budget for tokens no further prompts are ahead. So many sequences run that a step always does.
+    """
+    unlimited = server(slots=200, budget=10**9)
+    rate = 0.8 * unlimited.capacity
+    found = steady(unlimited, [rate])
+    rho = found.prompt_utilization
+    cycle = cycles(work(rate, 0.01), found.step_s, np.zeros(1), 1.0)
+    assert found.wait.mean == pytest.approx(cycle.square / (2 * cycle.mean) * (1 + 2 * rho), rel=1e-3)
+
+
+def test_near_saturation_waits_are_exponential() -> None:
+    """Kingman's limit: where the budget is what delays, the standard deviation of the wait is its mean."""
+    limited = server(slots=200, steps=5, budget=210, tokens=200)
+    wait = steady(limited, [0.995 * limited.capacity]).wait
+    assert math.sqrt(wait.variance[0]) == pytest.approx(wait.mean[0], rel=0.02)
+
+
+def test_ranks_that_are_not_in_step_wait_for_the_fullest() -> None:
+    """Rare prompts come to one of four ranks alone: then a step is as long for all, as if each had one."""
+    apart, together = (steady(server(ranks=4, scatter=scatter), [20.0]) for scatter in (0.0, None))
+    assert apart.step_s == pytest.approx(together.step_s)
+    assert apart.tpot_mean(0)[0] > together.tpot_mean(0)[0]
+    assert together.prompt_utilization[0] == pytest.approx(20 * 0.01 / 4)
+    assert together.prompt_utilization[0] < apart.prompt_utilization[0] < 20 * 0.01

@@ -1,0 +1,129 @@
+"""What a graph has for a step: copies of the stream, tables, collectives, and what cannot be divided, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hybrids import hybrid
+from small_models import GQA, MOE, WIDTH, small_model
+
+import roofline
+from roofline.blocks.model import Model
+from roofline.errors import InputError
+from roofline.graph.build import build
+from roofline.graph.sharding import check_parallel, communication_groups
+from roofline.operators.collectives import Collective
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import expert_load_imbalance
+from roofline.predict.parameters import TWO_BYTES
+from roofline.predict.request import prepare
+from roofline.specs.deployment import Conventions, Deployment
+from roofline.specs.workload import decode
+
+TOKENS = 16
+
+
+def _graph(model: Model | str, **sizes: int) -> dict[str, tuple[Any, Any]]:
+    loaded = roofline.load_model(model) if isinstance(model, str) else model
+    return dict(build(loaded, Deployment(**sizes), TWO_BYTES, decode(TOKENS, 1024)))
+
+
+def test_streams_begin_as_copies_of_the_embedding() -> None:
+    """DeepSeek-V4-Flash has four streams of 4096: three are written once a step."""
+    operator, repeat = _graph("deepseek-v4-flash")["embedding/streams"]
+    assert repeat == 1
+    assert operator.cost().activation_bytes == TOKENS * 3 * 4096 * 2
+
+
+def test_copies_of_altup() -> None:
+    """Four copies get the magnitude of the first by norms without weights; a layer adds to one of them and corrects all."""
+    graph = _graph(small_model({"norms": "both"}, altup_num_inputs=4))
+    magnitude, repeat = graph["embedding/altup/magnitude"]
+    assert (repeat, magnitude.rows, magnitude.width, magnitude.parameters) == (1, TOKENS * 4, WIDTH, 0)
+    assert graph["layers/altup/add"][0].elements == TOKENS * WIDTH
+    assert graph["layers/altup/correct"][0].streams == 4
+
+
+def test_tables_beside_that_of_the_vocabulary() -> None:
+    """A narrow table is projected once, 4 tables of n-grams are 64/4 wide and projected; layers' own tables are read once."""
+    graph = _graph(small_model(word_embed_proj_dim=32, hidden_size_per_layer_input=8))
+    projected, repeat = graph["project_in"]
+    assert isinstance(projected, Gemm)
+    assert (projected.m, projected.n, projected.k, repeat) == (TOKENS, WIDTH, 32, 1)
+    own = {path: repeat for path, (_, repeat) in graph.items() if path.startswith("per_layer_embedding")}
+    assert own
+    assert set(own.values()) == {1}
+    product = _graph(small_model(ngram_embedders=4, ngram_rows=400))["ngram_embedding/projection"][0]
+    assert (product.m, product.n, product.k, product.batch) == (TOKENS, WIDTH, 16, 4)
+
+
+def test_a_pass_without_a_mixer_borrows_its_weights() -> None:
+    """The second of two layers of an MLP alone runs with the weights of the first: read twice, held once."""
+    alone = {"mixer": None}
+    graph = _graph(small_model(alone, {**alone, "shared_weights": True}))
+    held = [operator.parameters for path, (operator, _) in graph.items() if path.endswith("mlp/down_proj")]
+    assert sorted(held) == [0, 128 * WIDTH]
+
+
+def test_one_device_sums_nothing() -> None:
+    """Mamba's x_proj has partial outputs on two devices, which are summed inside the block; on one there are none."""
+    inside = {
+        tp: [path for path, (operator, _) in _graph(hybrid("mamba"), tensor_parallel_size=tp).items()
+             if isinstance(operator, Collective) and "x_proj" in path]
+        for tp in (1, 2)
+    }  # fmt: skip
+    assert inside[1] == []
+    assert len(inside[2]) == 1
+
+
+def test_formats_of_what_is_added_and_gathered() -> None:
+    """In fp32 an addition moves three tensors of 4 bytes per element; in a gather of 2 devices each sends half of one."""
+    added = {op.path: op for op in roofline.analyze("gpt2", "h100-sxm", dtype="fp32", batch=TOKENS).decode.operators}
+    assert added["position_add"].cost.activation_bytes == 3 * TOKENS * 768 * 4
+    precision = prepare("gpt2", "h100-sxm", dtype="fp32").precision
+    graph = dict(build(small_model({"mlp": MOE}), _experts(), precision, decode(2 * TOKENS, 1024)))
+    assert graph["layers/moe/all_gather"][0].cost().link_bytes == TOKENS * WIDTH * 4 / 2
+
+
+def _experts(imbalance: float = 1.0) -> Deployment:
+    """Two replicas of two devices, which share experts and send each token to its experts alone."""
+    return Deployment(
+        tensor_parallel_size=2, data_parallel_size=2, expert_parallel_size=4, expert_exchange="all_to_all",
+        conventions=Conventions(expert_imbalance=imbalance),
+    )  # fmt: skip
+
+
+def test_the_busiest_device_is_sent_more() -> None:
+    """Of 8 experts on 4 devices, the fullest device gets the stated multiple of what all get on average."""
+    even, uneven = (
+        dict(build(small_model({"mlp": MOE}), _experts(imbalance), TWO_BYTES, decode(TOKENS, 1024)))["layers/moe/dispatch"][0]
+        for imbalance in (1.0, 1.5)
+    )
+    assert uneven.cost().link_bytes / even.cost().link_bytes == pytest.approx(expert_load_imbalance(1.5, 8, 2, 4), rel=1e-12)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("layers", "sizes", "message"),
+    [
+        # 12 query heads are divided by 3, and 128 inner dimensions rounded up; 4 KV heads are neither divided nor copied
+        ([{}], {"tensor_parallel_size": 3}, r"be a multiple of, num_key_value_heads \(4\).*that work: 1, 2, 4, 12$"),
+        ([{}, {"mixer": {**GQA, "kv_shared": True}}], {"pipeline_parallel_size": 2}, "read an earlier layer's cache"),
+        # 3 devices of 12 share 8 experts, and one copy makes them 9
+        ([{"mlp": MOE}], {"tensor_parallel_size": 12, "expert_parallel_size": 3}, r"4; or --num-redundant-experts 1$"),
+    ],
+)
+def test_what_cannot_be_divided(layers: list[dict[str, Any]], sizes: dict[str, int], message: str) -> None:
+    """The message says what the number must divide, and which numbers work."""
+    with pytest.raises(InputError, match=message):
+        check_parallel(small_model(*layers), Deployment(**sizes))
+
+
+def test_groups_of_devices() -> None:
+    """Stages of 2 x 2 devices: 2 of tensor parallelism, 4 of a context over them, and 8 for a message to the next stage."""
+    assert communication_groups(Deployment(tensor_parallel_size=2, context_parallel_size=2, pipeline_parallel_size=2)) == [
+        2,
+        4,
+        8,
+    ]
