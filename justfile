@@ -33,7 +33,7 @@ test-fast *arguments:
 
 # what takes longer than a change should wait: every case of every test
 night *arguments:
-    {{bin}}/pytest -n auto {{arguments}}
+    ROOFLINE_SETTINGS=2000 {{bin}}/pytest -n auto {{arguments}}
 
 # everything that has to pass, in a fresh clone of the last commit
 ci:

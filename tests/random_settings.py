@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from roofline.predict.compiled import PHASES
+from roofline.predict.options import OPTIONS
+from roofline.predict.request import cached_prefix
 from roofline.specs.library import ids, load_hardware
 
 SEED = 20261128
@@ -73,6 +75,8 @@ class RandomDeployment:
     hardware: str
     options: dict[str, Any]
     phase: str
+    prefix: dict[str, Any]
+    """What of each prompt is cached."""
     workloads: tuple[dict[str, Any], ...]
     ignore_capacity: bool
 
@@ -80,6 +84,49 @@ class RandomDeployment:
     def phases(self) -> tuple[str, ...]:
         """The phases by name."""
         return PHASES if self.phase == "both" else (self.phase,)
+
+    def only(self, workload: dict[str, Any]) -> RandomDeployment:
+        """With one of its workloads alone."""
+        return replace(self, workloads=(workload,))
+
+    def arguments(self, workload: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of `analyze` at a workload."""
+        return {**self.options, **self.prefix, **workload, "phase": self.phase, "ignore_capacity": self.ignore_capacity}
+
+    def arrays(self, phase: str) -> dict[str, Any]:
+        """The workloads as arguments of the compiled function."""
+        batch, prompts = ([workload[name] for workload in self.workloads] for name in ("batch", "input_len"))
+        if phase == "decode":
+            return {"batch": batch, "context": [workload.get("context", workload["input_len"]) for workload in self.workloads]}
+        if not self.prefix:
+            return {"batch": batch, "input_len": prompts}
+        cached = [cached_prefix(length, **self.prefix) for length in prompts]
+        return {"batch": batch, "input_len": [one - past for one, past in zip(prompts, cached, strict=True)], "context": cached}
+
+    def grid(self) -> dict[str, Any]:
+        """The axes of a sweep that has the workloads among its points."""
+        axes = {name: sorted({workload[name] for workload in self.workloads}) for name in self.workloads[0]}
+        return {"model": self.model, "hardware": self.hardware, "phase": self.phase, **self.options, **self.prefix, **axes}
+
+    def row(self, frame: Any, phase: str, workload: dict[str, Any]) -> dict[str, Any]:
+        """The row of a sweep's frame that is of a workload."""
+        name = "input_len" if phase == "prefill" else "context"
+        length = workload.get(name, workload["input_len"])
+        (row,) = frame[(frame["phase"] == phase) & (frame["batch"] == workload["batch"]) & (frame[name] == length)].to_dict(
+            "records"
+        )
+        return dict(row)
+
+    def of_page(self) -> RandomDeployment:
+        """With options as the controls of a page give them: quantities in base units, and the engine that it knows."""
+        options = {name: value for name, value in self.options.items() if name != "engine"}
+        quantities = {name: OPTIONS[name].read(options[name]) for name in options if name in OPTIONS and OPTIONS[name].unit}
+        return replace(self, options={**options, **quantities})
+
+    def served(self) -> dict[str, Any]:
+        """The options of the deployment for a server that takes a whole prompt, and one sequence a rank, at a time."""
+        length = self.workloads[0]["input_len"]
+        return {**self.options, "max_num_seqs": 1, "max_model_len": length + 2, "max_num_batched_tokens": length}
 
 
 def random_deployment(chance: random.Random, workloads: int) -> RandomDeployment:
@@ -91,21 +138,25 @@ def random_deployment(chance: random.Random, workloads: int) -> RandomDeployment
         while chance.random() < 0.25:
             name = chance.choice(list(SIZES))
             layout[name] = chance.choice(SIZES[name])
-    lengths = [name for name, share in (("context", 0.6), ("prefix_hit", 0.1), ("cached_prefix", 0.1)) if chance.random() < share]
+    phase = chance.choice((*PHASES, "both"))
+    prefix: dict[str, Any] = {}
+    if phase == "prefill" and chance.random() < 0.3:
+        prefix = chance.choice(({"prefix_hit": 0.3}, {"prefix_hit": 0.95}, {"cached_prefix": 1}, {"cached_prefix": 16}))
+    with_context = phase != "prefill" and chance.random() < 0.6
     return RandomDeployment(
         chance.choice(_names("models")),
         chance.choice(_nodes() if layout and chance.random() < 0.7 else _names("hardware")),
         {**layout, **options},
-        chance.choice((*PHASES, "both")),
-        tuple(_workload(chance, lengths) for _ in range(workloads)),
+        phase,
+        prefix,
+        tuple(_workload(chance, with_context=with_context) for _ in range(workloads)),
         chance.random() < 0.8,
     )
 
 
-def _workload(chance: random.Random, given: list[str]) -> dict[str, Any]:
+def _workload(chance: random.Random, *, with_context: bool) -> dict[str, Any]:
     values: dict[str, Any] = {"batch": chance.choice(BATCHES), "input_len": chance.choice(LENGTHS)}
-    choices = {"context": (0, *LENGTHS), "prefix_hit": (0.0, 0.3, 0.95), "cached_prefix": (0, 1, 16, 100)}
-    return {**values, **{name: chance.choice(choices[name]) for name in given}}
+    return {**values, "context": chance.choice((0, *LENGTHS))} if with_context else values
 
 
 @cache

@@ -165,11 +165,11 @@ class Compiled:
             msg = f"these shapes do not broadcast against each other: {shapes}"
             raise InputError(msg) from None
         if context is not None and self._differs_without_past and 0 < np.count_nonzero(axes["context"]) < axes["context"].size:
-            parts = [
+            past, without = (
                 self.points(batch=batch, input_len=input_len, context=cached, columns=columns)
-                for cached in (np.zeros_like(axes["context"]), np.maximum(axes["context"], 1))
-            ]
-            return {name: np.where(axes["context"] > 0, parts[1][name], parts[0][name]) for name in columns}
+                for cached in (np.maximum(axes["context"], 1), np.zeros_like(axes["context"]))
+            )
+            return {name: np.where(axes["context"] > 0, past[name], without[name]) for name in columns}
         every = {name: axis.reshape((1,) * (len(shape) - axis.ndim) + axis.shape) for name, axis in axes.items()}
         step = self._step(every)
         self._check(step)

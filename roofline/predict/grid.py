@@ -290,6 +290,19 @@ def _binding_resource(piece: Piece) -> Array:
     return np.where(np.asarray(link) > maximum(compute, memory), 2, by_two)
 
 
+def _memory_of_tightest(piece: Piece) -> Expr:
+    """The bytes of the stage with the least memory left, which need not be the one with most where activations are beside an
+    engine's share."""
+    import numpy as np
+
+    (needed, usable, others), *rest = piece.held
+    held, missing = needed + others, needed - usable
+    for needed, usable, others in rest:
+        held = np.where(needed - usable > missing, needed + others, held)
+        missing = maximum(missing, needed - usable)
+    return held
+
+
 def _estimated(of: Callable[[Piece], Expr], meaning: str, needs: tuple[str, ...] = ()) -> Column:
     return Column(of, meaning, needs, estimated=True)
 
@@ -321,9 +334,7 @@ COLUMNS: dict[str, Column] = {
         lambda at: at.work["flops"] / at.work["bytes"], "FLOP per byte of such a device", ("flops", "bytes")
     ),
     "bound_by": Column(_binding_resource, "the resource with the largest share of the bound", RESOURCES, "int8"),
-    "memory_bytes": Column(
-        lambda at: reduce(maximum, (needed + others for needed, _, others in at.held)), _MEMORY, ("memory",)
-    ),
+    "memory_bytes": Column(_memory_of_tightest, _MEMORY, ("memory",)),
     "fits": Column(
         lambda at: reduce(_both, (needed <= usable for needed, usable, _ in at.held)),
         "whether the devices of every stage hold it",
