@@ -31,13 +31,15 @@ test *arguments:
 test-fast *arguments:
     {{bin}}/pytest -n 2 -m fast {{arguments}}
 
-# what takes longer than a change should wait: every case of every test, and 20,100 inputs of each kind by the date as seed
+# what takes longer than a change should wait: every case of every test, 2,000 settings in which all ways of computing have
+# to agree, and 20,100 inputs of each kind by the date as seed
 night *arguments:
-    ROOFLINE_FUZZ="${ROOFLINE_FUZZ:-67}" ROOFLINE_FUZZ_SEED="${ROOFLINE_FUZZ_SEED:-$(date +%Y%m%d)}" {{bin}}/pytest -n auto {{arguments}}
+    ROOFLINE_SETTINGS=2000 ROOFLINE_FUZZ="${ROOFLINE_FUZZ:-67}" ROOFLINE_FUZZ_SEED="${ROOFLINE_FUZZ_SEED:-$(date +%Y%m%d)}" {{bin}}/pytest -n auto {{arguments}}
 
 # change the source in small ways, by a seed, and list the changes that no test notices: `just mutate graph --seed 2`
 mutate *arguments:
     {{bin}}/python tests/mutation/mutate.py {{arguments}}
+    ROOFLINE_SETTINGS=2000 {{bin}}/pytest -n auto {{arguments}}
 
 # everything that has to pass, in a fresh clone of the last commit
 ci:

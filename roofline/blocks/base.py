@@ -254,7 +254,7 @@ def per_segment(
     form: Callable[[Segment], object] = lambda segment: None,
     *,
     chunked: bool = False,
-) -> list[tuple[str, int, Segment]]:
+) -> list[tuple[str, Expr, Segment]]:
     """The segments of a step, each with a suffix for operator names and how often it reads the shared prefix: 0 or 1.
 
     The prefix is read for the segment that sees most of it; the others find it there, unless they work on it in another
@@ -270,20 +270,18 @@ def per_segment(
     if len(step) == 1:
         return [("", 1, step[0])]
     prefix = site.conventions.shared_prefix
-    readers: dict[object, Segment] = {}
-
-    def sees(segment: Segment) -> Expr:
-        return shared_prefix_in_window(prefix, segment.cached, window, chunked=chunked)
-
-    for segment in step:
-        first = readers.setdefault(form(segment), segment)
-        if prefix and sees(segment) > sees(first):
-            readers[form(segment)] = segment
+    seen = [shared_prefix_in_window(prefix, segment.cached, window, chunked=chunked) for segment in step]
+    forms = [form(segment) for segment in step]
+    reads: list[Expr] = []
+    for place in range(len(step)):
+        # of those that see equally much the first; lengths may be arrays, with another reader at each point
+        first: Expr = 1
+        for other in range(len(step)):
+            if other != place and forms[other] == forms[place]:
+                first = first * (seen[place] > seen[other] if other < place else seen[place] >= seen[other])
+        reads.append(first)
     numbered = not all(isinstance(number, int) for segment in step for number in (segment.count, segment.new, segment.cached))
-    return [
-        (f"/{position}" if numbered else f"/{segment}", 1 if readers[form(segment)] is segment else 0, segment)
-        for position, segment in enumerate(step)
-    ]
+    return [(f"/{position}" if numbered else f"/{segment}", reads[position], segment) for position, segment in enumerate(step)]
 
 
 def kv_all_gather(site: BlockContext, segment: Segment, width: Expr, vector: Dtypes, suffix: str) -> Operators:

@@ -316,7 +316,7 @@ def phase_of(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bo
     if timed and request.deployment.microbatch_overlap:
         operators = (*operators, _overlap(operators, bound, time, request))
     if timed and time is not None and request.steps is not None:
-        whole = with_engine(request, time, replica(request, step))
+        whole = with_engine(request, time, replica(request, step), 1)
         if (added := whole.seconds - time.seconds) > 0:
             operators = (*operators, _term("engine", 0.0, added, request))
         time = whole

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
@@ -95,7 +96,7 @@ class StepTimes(NamedTuple):
     launches: Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
     """A model on hardware in one phase, as a function that is evaluated at many points at once."""
 
@@ -163,6 +164,12 @@ class Compiled:
             shapes = ", ".join(f"{name} {axis.shape}" for name, axis in axes.items())
             msg = f"these shapes do not broadcast against each other: {shapes}"
             raise InputError(msg) from None
+        if context is not None and self._differs_without_past and 0 < np.count_nonzero(axes["context"]) < axes["context"].size:
+            past, without = (
+                self.points(batch=batch, input_len=input_len, context=cached, columns=columns)
+                for cached in (np.maximum(axes["context"], 1), np.zeros_like(axes["context"]))
+            )
+            return {name: np.where(axes["context"] > 0, past[name], without[name]) for name in columns}
         every = {name: axis.reshape((1,) * (len(shape) - axis.ndim) + axis.shape) for name, axis in axes.items()}
         step = self._step(every)
         self._check(step)
@@ -197,10 +204,20 @@ class Compiled:
         return {"batch": batches, "input_len": contexts, "context": contexts}, points
 
     def _step(self, axes: dict[str, Array]) -> Step:
+        cached: Array | int = axes.get("context", axes["input_len"]) if self.phase == "decode" else axes.get("context", 0)
+        if not isinstance(cached, int) and cached.size and not cached.any():
+            cached = 0  # with which a graph leaves out what fetches or gathers a past
         if self.phase == "decode":
-            return (Segment(axes["batch"], 1, axes.get("context", axes["input_len"]), decode=True),)
-        # NB: `analyze` knows prompts with nothing cached; a context makes this the next chunk of a longer one.
-        return (Segment(axes["batch"], axes["input_len"], axes.get("context", 0)),)
+            return (Segment(axes["batch"], 1, cached, decode=True),)
+        return (Segment(axes["batch"], axes["input_len"], cached),)
+
+    @cached_property
+    def _differs_without_past(self) -> bool:
+        """Whether a step with nothing cached has other operators, so that an array of contexts would be of two graphs."""
+        one, decode = (1, True) if self.phase == "decode" else (2, False)
+        without, past = ((Segment(1, one, cached, decode=decode),) for cached in (0, 1))
+        every = stages(self.request.model, self.request.deployment.pipeline_parallel_size)
+        return any(self._graph(without, stage).keys() != self._graph(past, stage).keys() for stage in every)
 
     def _check(self, step: Step) -> None:
         """The refusals of `analyze` that depend on the workload."""
@@ -218,8 +235,8 @@ class Compiled:
         if deployment.max_model_len is not None and longest > deployment.max_model_len:
             msg = f"a sequence of {longest:,} tokens is longer than max_model_len {deployment.max_model_len:,}"
             raise InputError(msg)
-        shared = deployment.conventions.shared_prefix
-        if segment.decode and shared > np.min(cached):
+        shared, cached = deployment.conventions.shared_prefix, cached if segment.decode else cached[cached > 0]
+        if cached.size and shared > np.min(cached):
             msg = f"shared_prefix {shared} is more than the {int(np.min(cached))} cached tokens of a sequence"
             raise InputError(msg)
 

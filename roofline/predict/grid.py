@@ -47,9 +47,8 @@ class StageGrid:
     wanted: tuple[str, ...]
     """Of the work: what is to be summed."""
     _work: Totals | None = None
-    _families: dict[str, Totals] | None = None
-    _links: set[str] = field(default_factory=set)
-    """Families of collectives."""
+    _families: dict[tuple[str, bool], Totals] | None = None
+    """By the name of the family, and whether they are the collectives of microbatches that overlap."""
 
     def work(self, tile: Tile) -> dict[str, Expr]:
         """Return FLOP, bytes, seconds and the bound by resource in a tile, summed over operators; arrays that broadcast to
@@ -72,19 +71,22 @@ class StageGrid:
         """Return the estimate of the stage's kernels in a tile, in seconds."""
         if self._families is None:
             self._families = {}
-            members: dict[str, list[Kernel]] = {}
+            members: dict[tuple[str, bool], list[Kernel]] = {}
             estimator = self.request.estimator
             for kernel in kernels(build(*self._built_from())):
-                members.setdefault(estimator.family(kernel), []).append(kernel)
-            for name, launched in members.items():
-                self._families[name] = Totals.of(launched, self._of_kernel, _PARTS, self.shape)
-            self._links = {name for name, launched in members.items() if launched[0].collective}
-        families = {name: Interval(**family.at(tile)) for name, family in self._families.items()}
-        whole = independent(families.values())
-        if not self.request.deployment.microbatch_overlap or not self._links:
+                link = kernel.collective and self.request.deployment.microbatch_overlap
+                members.setdefault((estimator.family(kernel), link), []).append(kernel)
+            for key, launched in members.items():
+                self._families[key] = Totals.of(launched, self._of_kernel, _PARTS, self.shape)
+        parts = {key: Interval(**family.at(tile)) for key, family in self._families.items()}
+        # without measurements collectives are of the same family as all else
+        whole = independent(
+            together(parts[name, link] for link in (False, True) if (name, link) in parts)
+            for name in dict.fromkeys(name for name, _ in parts)
+        )
+        if not any(link for _, link in parts):
             return whole
-        links = independent(time for name, time in families.items() if name in self._links)
-        compute = independent(time for name, time in families.items() if name not in self._links)
+        compute, links = (independent(time for (_, link), time in parts.items() if link is sent) for sent in (False, True))
         again = self.work(tile)["again"]
         return overlapped_interval(self.request, cut(self.step, tile), whole, compute, links, again)
 
@@ -288,6 +290,19 @@ def _binding_resource(piece: Piece) -> Array:
     return np.where(np.asarray(link) > maximum(compute, memory), 2, by_two)
 
 
+def _memory_of_tightest(piece: Piece) -> Expr:
+    """The bytes of the stage with the least memory left, which need not be the one with most where activations are beside an
+    engine's share."""
+    import numpy as np
+
+    (needed, usable, others), *rest = piece.held
+    held, missing = needed + others, needed - usable
+    for needed, usable, others in rest:
+        held = np.where(needed - usable > missing, needed + others, held)
+        missing = maximum(missing, needed - usable)
+    return held
+
+
 def _estimated(of: Callable[[Piece], Expr], meaning: str, needs: tuple[str, ...] = ()) -> Column:
     return Column(of, meaning, needs, estimated=True)
 
@@ -319,9 +334,7 @@ COLUMNS: dict[str, Column] = {
         lambda at: at.work["flops"] / at.work["bytes"], "FLOP per byte of such a device", ("flops", "bytes")
     ),
     "bound_by": Column(_binding_resource, "the resource with the largest share of the bound", RESOURCES, "int8"),
-    "memory_bytes": Column(
-        lambda at: reduce(maximum, (needed + others for needed, _, others in at.held)), _MEMORY, ("memory",)
-    ),
+    "memory_bytes": Column(_memory_of_tightest, _MEMORY, ("memory",)),
     "fits": Column(
         lambda at: reduce(_both, (needed <= usable for needed, usable, _ in at.held)),
         "whether the devices of every stage hold it",

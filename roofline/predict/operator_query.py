@@ -458,7 +458,11 @@ def _make(
     chosen = {entry.field: values[entry.name] for entry in dimensions if entry.field in own}
     if cls.kind in _IN_BYTES:
         chosen["elements"] = ratio(values["bytes"], dtypes.activation.bytes)
-    generated = "new" in own and isinstance(chosen["new"], int) and chosen["new"] == 1
+    # as in `parse_segments`: one new token without a past is a prompt
+    past = chosen.get("cached", 0)
+    generated = (
+        "new" in own and isinstance(chosen["new"], int) and chosen["new"] == 1 and not (isinstance(past, int) and past == 0)
+    )
     decided = {
         "decode": generated,
         "recurrent": generated,

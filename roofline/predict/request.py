@@ -372,7 +372,7 @@ def check_workload(workload: Workload, model: Model, deployment: Deployment, not
     shared = deployment.conventions.shared_prefix
     for _, step in workload.steps:
         cached = max(segment.cached for segment in step)
-        if cached and shared > cached:
+        if (cached or any(segment.decode for segment in step)) and shared > cached:
             raise InputError(f"--shared-prefix {shared:,} is more than the {cached:,} cached tokens of a sequence")
     if longest > model.max_position_embeddings:
         made_for = f"{model.max_position_embeddings:,} tokens that {model.name} was made for"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parity.test_javascript import PLAIN, _different, needs_node, run
+from parity.test_javascript import PLAIN, different, needs_node, run
 
 from roofline.errors import RooflineError
 from roofline.report.calculators.pages import CALCULATORS, Calculator, calculator
@@ -76,7 +76,7 @@ def test_every_number_and_text(name: str, tmp_path: Path) -> None:
             assert got == wanted, state
             continue
         assert "refused" not in got, (state, got)
-        assert list(_different(wanted, got)) == [], state
+        assert list(different(wanted, got)) == [], state
         answered += 1
     assert answered > len(states) / 3
 

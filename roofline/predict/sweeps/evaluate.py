@@ -120,6 +120,11 @@ def _allowed(sweep: Sweep, box: Box, compiled: Compiled, configuration: Mapping[
     if compiled.phase == "prefill" and lengths and min(lengths) <= prefix:
         lengths = [length for length in lengths if length > prefix]
         why.append(f"{prefix:,} tokens of the prompt are cached")
+    if compiled.phase == "prefill" and shared and lengths:
+        past = {length: cached_prefix(length, **{name: configuration.get(name) for name in PREFIX}) for length in lengths}
+        if any(0 < cached < shared for cached in past.values()):
+            lengths = [length for length in lengths if not 0 < past[length] < shared]
+            why.append(f"a prefix of {shared:,} tokens is shared, and less of the prompt is cached")
     return batches, lengths, ", ".join(why)
 
 

@@ -32,6 +32,8 @@ from roofline.serving.traffic.scalars import number
 from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
+MAX_ADAPTERS = 1_000_000
+"""Adapters of a run, whose shares and places are held."""
 MAX_LORAS, MAX_LORA_RANK = 1, 16
 """vLLM's defaults (vllm/config/lora.py, LoRAConfig)."""
 _PROJECTIONS = {"qkv_proj": 3, "q_proj": 1, "o_proj": 1, "gate_up_proj": 2, "up_proj": 1, "down_proj": 1}
@@ -234,6 +236,8 @@ def parse_adapters(value: object) -> tuple[int, float]:
     """
     count, *rest = str(value).split(":")
     num_adapters = parse_count(count, "--lora-adapters", minimum=1)
+    if num_adapters > MAX_ADAPTERS:
+        raise InputError(f"--lora-adapters must be at most {MAX_ADAPTERS:,}, not {num_adapters:,}")
     if rest in ([], ["uniform"]):
         return num_adapters, 0.0
     if rest[0] != "zipf" or len(rest) > 2:

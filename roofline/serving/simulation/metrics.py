@@ -466,7 +466,7 @@ class Utilization:
         tables, stages = self.tables, self.tables.num_microbatches
         budget = tables.request.memory.max_num_batched_tokens + tables.max_num_seqs
         sequences = np.unique(np.geomspace(1, max(tables.max_num_seqs, 2), _POINTS).round())
-        contexts = np.array(knots(tables.max_model_len, 1.25), dtype=np.float64)
+        contexts = np.array([1, *knots(tables.max_model_len, 1.25)[1:]], dtype=np.float64)
         tokens = np.array([1, 2, 4, 8, *knots(max(budget, tables.max_model_len), 1.05)[1:]], dtype=np.float64)
         microbatches = np.minimum(stages, sequences)[:, None]
         batch = np.ceil(sequences[:, None] / microbatches)

@@ -283,7 +283,8 @@ class StepTables:
 
     @cached_property
     def _contexts(self) -> list[int]:
-        return knots(self.max_model_len)
+        # a sequence that decodes has a past: with none a step reads no recurrent state
+        return [1, *knots(self.max_model_len)[1:]]
 
     def _added(self, num_sequences: Any) -> Any:
         """Seconds that the engine adds to a step of a microbatch."""
@@ -312,6 +313,9 @@ class StepTables:
         far = [exact]
         while far[-1] < max(self.max_model_len, exact + 1):
             far.append(math.ceil(far[-1] * _COARSE))
+        # what is dealt out in tiles is quickest just at whole waves of them, where lengths in use often are
+        edges = (2**power + more for power in range(exact.bit_length(), far[-1].bit_length()) for more in (0, 1))
+        far = sorted({*far, *edges})
         at = np.array([*range(1, exact + 1), *far[1:]], dtype=np.float64)
         stages = self.costs.seconds((Segment(self.ranks, at, 0),))
         lines = []

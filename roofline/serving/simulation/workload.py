@@ -15,6 +15,7 @@ from roofline.predict.options import PREFIX
 from roofline.serving.simulation.arrivals import (
     CHUNK,
     Arrivals,
+    AtOnce,
     Clients,
     Constant,
     Gamma,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DEFAULT_REQUESTS = 10_000
 """Requests of a workload that has no end of its own."""
+MAX_REQUESTS = 1_000_000_000
+"""Requests of a run."""
 MAX_UNFINISHED = 2_000_000
 """Requests that a run holds at a time, running or waiting: about a gigabyte."""
 _UNKNOWN = 2**60
@@ -296,8 +299,13 @@ def read_workload(  # noqa: C901 - each way to say what comes, once
     Raises:
         InputError: an option is missing, or contradicts another.
     """
+    number = None if requests is None else parse_count(requests, "--requests", minimum=1)
+    if number is not None and number > MAX_REQUESTS:
+        raise InputError(
+            f"--requests must be at most {MAX_REQUESTS:,}, not {number:,}: at 20,000 per CPU second that is 14 hours"
+        )
     limits: _Limits = {
-        "requests": None if requests is None else parse_count(requests, "--requests", minimum=1),
+        "requests": number,
         "until": math.inf if until is None else _flag("until", parse_seconds, until),
     }
     target_rate = None if rate is None else _flag("rate", parse_rate, rate)
@@ -332,6 +340,9 @@ def read_workload(  # noqa: C901 - each way to say what comes, once
     if over is not None:
         (arrivals,) = _modulated((arrivals,), over, seconds, limits, notes)
     _limit(limits, notes, arrivals)
+    ends = [count for count in (arrivals.count, limits["requests"]) if count is not None]
+    if isinstance(arrivals, AtOnce) and (at_once := min(ends, default=0)) > MAX_UNFINISHED:
+        raise InputError(f"{source}: {at_once:,} requests wait at the start, and a run holds {MAX_UNFINISHED:,}: give fewer")
     return Workload(classes=(one,), arrivals=(arrivals,), source=source, profile=over, **limits)
 
 

@@ -29,6 +29,14 @@ DEPLOYMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("mixtral-8x7b", "dgx-a100", {"tp": 2, "routing_skew": 0.5, "logits": "all"}),
     ("deepseek-v3.2", "dgx-h100", {"tp": 8, "kv_cache_dtype": "fp8"}),
     ("deepseek-v4-flash", "dgx-h100", {"tp": 8, "dtype": "fp8"}),
+    # an array of contexts fetched the latents of those that have none
+    ("deepseek-v2-lite", "h100-sxm", {"mla": "expand"}),
+    # `analyze` added what the engine adds to all three stages to the time of one
+    ("deepseek-v2-lite", "dgx-h100", {"tp": 2, "pp": 3, "engine": "trtllm"}),
+    # without measurements collectives are of the same family as all else, all of which was hidden as if it were collectives
+    ("qwen3-30b-a3b", "mi300x-platform", {"dp": 8, "ep": 8, "microbatch_overlap": True}),
+    # the stage with most in its memory is not the one with the least left
+    ("qwen3.6-27b", "dgx-h100", {"tp": 4, "pp": 2, "engine": "sglang", "mem_fraction_static": 0.8, "memory": "1 TB"}),
 ]
 
 
@@ -65,6 +73,7 @@ def test_points_are_those_of_analyze(number: int, phase: str) -> None:
             "arithmetic_intensity": step.cost.flops / step.cost.bytes,
             "tokens_per_s": step.tokens_per_s.bound,
             "memory_bytes": result.memory.weights_bytes
+            + result.memory.tower_bytes
             + result.memory.needed_bytes
             + result.memory.activation_bytes
             + result.memory.reserved_bytes,
@@ -145,6 +154,31 @@ def test_a_list_of_far_apart_lengths(contexts: list[int], monkeypatch: pytest.Mo
     for index in (0, 1, 2, 1199):
         (alone,) = step(batch=[batch[index]], context=[context[index]], columns=["time_bound_s"])["time_bound_s"]
         assert found[index] == pytest.approx(alone, rel=1e-12)
+
+
+def test_a_shared_prefix_of_later_chunks() -> None:
+    """Of arrays of prompts with a past: which of a step's chunks reads the prefix differs from point to point."""
+    points = [(1, 200, 5000), (7, 300, 1000), (64, 1024, 4095), (500, 17, 20_000)]
+    batch, length, past = (np.array(axis) for axis in zip(*points, strict=True))
+    found = compile("llama-3.1-8b", "h100-sxm", "prefill", shared_prefix=1000)(batch=batch, input_len=length, context=past)
+    for index, (sequences, new, cached) in enumerate(points):
+        result = analyze(
+            "llama-3.1-8b", "h100-sxm", phase="prefill", batch=sequences, input_len=new + cached, cached_prefix=cached,
+            shared_prefix=1000, ignore_capacity=True,
+        )  # fmt: skip
+        assert found["time_bound_s"][index] == pytest.approx(result.phases[0].time.bound, rel=1e-12)
+        assert bool(found["fits"][index]) is result.memory.fits
+
+
+@pytest.mark.parametrize(("phase", "context"), [("prefill", 999), ("decode", 999), ("decode", 0)])
+def test_a_shared_prefix_is_part_of_what_is_cached(phase: str, context: int) -> None:
+    """Refused alike; a prompt without a past has none in common either."""
+    past = {"input_len": 2000, "cached_prefix": context} if phase == "prefill" else {"context": context}
+    with pytest.raises(InputError, match=r"1,?000 is more than the"):
+        analyze("llama-3.2-1b", "l4", phase=phase, shared_prefix=1000, **past)
+    with pytest.raises(InputError, match="1000 is more than the"):
+        compile("llama-3.2-1b", "l4", phase, shared_prefix=1000)(input_len=2000, context=[5000, context])
+    assert compile("llama-3.2-1b", "l4", "prefill", shared_prefix=1000)(input_len=2000)["flops"] > 0
 
 
 def test_columns_are_named() -> None:

@@ -322,13 +322,28 @@ def test_more_clients_than_a_run_holds(workload: str, ends: dict[str, Any]) -> N
         run(workload=workload, input_len=3, output_len=4, **ends)
 
 
-@pytest.mark.parametrize("load", [{"workload": "at-once:1000"}, {"rate": 1e9, "requests": 10**12}])
+@pytest.mark.parametrize("load", [{"workload": "at-once:1000"}, {"rate": 1e9, "requests": 10**9}])
 def test_more_requests_under_way_than_a_run_holds(load: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that grows without end is an error once the limit, here 500, is passed; 500 of 1000 at once are none."""
     monkeypatch.setattr(runs, "MAX_UNFINISHED", 500)
     with pytest.raises(InputError, match=r"500 requests run or wait .* fewer --requests"):
         run(input_len=3, output_len=4, **load)
     assert run(input_len=3, output_len=4, workload="at-once:1000", requests=500).requests.completed == 500
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rate": 1, "requests": 10**12}, "--requests must be at most 1,000,000,000, not 1,000,000,000,000"),
+        ({"workload": "at-once:1000000000000"}, "1,000,000,000,000 requests wait at the start, and a run holds 2,000,000"),
+        ({"workload": "at-once", "requests": 10**9}, "1,000,000,000 requests wait at the start, and a run holds 2,000,000"),
+        ({"rate": 1, "lora_adapters": 10**12}, "--lora-adapters must be at most 1,000,000, not 1,000,000,000,000"),
+    ],
+)
+def test_absurd_numbers_are_refused_at_once(given: dict[str, Any], message: str) -> None:
+    """With the number and the limit, before anything is simulated or held."""
+    with pytest.raises(InputError, match=message):
+        run(input_len=3, output_len=4, **given)
 
 
 COUNTS = """
