@@ -71,7 +71,9 @@ function gate() {
   for (const element of document.getElementById("content").children) {
     if (element.localName === "h2") waits = false;
     element.classList.toggle("waits", waits);
-    if (element.matches(".predict:not([data-committed])")) waits = true;
+    const holds = element.matches(".predict:not([data-committed])");
+    element.toggleAttribute("data-holds", holds && !waits && (element.nextElementSibling?.localName ?? "h2") !== "h2");
+    if (holds) waits = true;
   }
 }
 

@@ -53,7 +53,7 @@ class Question(Item):
         heading, button, answer = _NAMES[self.kind]
         title = f"{heading}: {inline_of(self.title)}" if self.title else heading
         data = as_json(asdict(self.key))
-        skip = '<button type="button" class="skip-it">Go on without</button>\n' if self.kind == "predict" else ""
+        skip = '<button type="button" class="skip-it">Go on without an answer</button>\n' if self.kind == "predict" else ""
         return (
             f'<div role="group" class="ask {self.kind}" data-ask="{self.kind}" id="{name}" aria-labelledby="{name}-title">\n'
             f'<p class="kind" id="{name}-title">{title}</p>\n{html_of(self.text)}'
