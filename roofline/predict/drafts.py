@@ -95,7 +95,8 @@ def _model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, opti
         )
     given = {ALIASES.get(name, name): value for name, value in options.items() if value is not None}
     shared = {name: given[name] for name in _SHARED if name in given}
-    small = prepare(speculative.model, request.hardware, **shared, tensor_parallel_size=size, context=0, phase="decode")
+    context = shared.get("shared_prefix", 0)  # a placeholder: what is asked of a draft has lengths of its own
+    small = prepare(speculative.model, request.hardware, **shared, tensor_parallel_size=size, context=context, phase="decode")
     model, target = small.model, request.model
     if model.vocab_size != target.vocab_size:
         sizes = f"{model.vocab_size:,} tokens, not {target.vocab_size:,}"

@@ -281,7 +281,10 @@ def limits(
         None if ttft is None else read_quantity("ttft", ttft, "s"),
         None if tpot is None else read_quantity("tpot", tpot, "s"),
     )
-    request, speculation = resolve(model, hardware, **{**options, "context": 0, "phase": "decode"})
+    # the context is a placeholder, as long as what sequences share
+    request, speculation = resolve(
+        model, hardware, **{**options, "context": options.get("shared_prefix") or 0, "phase": "decode"}
+    )
     notes: list[Assumption] = []
     hit = _prefix(prefix_hit, cached_prefix, slo, notes)
     contexts = _contexts(request, context, notes, _tokens(cached_prefix))

@@ -44,6 +44,10 @@ OF_MODULES = {
 EXEMPT: dict[str, dict[str, str]] = {
     "__init__.py": {"import_module": "names of this package, from a table"},
     "registry.py": {"import_module": "references that a registry of this package was made with"},
+    "cli/commands/doctor.py": {
+        "import_module": "dependencies that this package names",
+        "subprocess": "nvidia-smi, with a list of words and no shell",
+    },
     "formulas/javascript/translator.py": {"import_module": "modules that sources of this package import"},
     "measure/bench/kernels/attention_packages.py": {"import_module": "names of packages, from a table"},
     "measure/bench/counters.py": {"subprocess": "the profiler of NVIDIA, with a list of words and no shell"},

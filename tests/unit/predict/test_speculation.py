@@ -31,6 +31,11 @@ def test_nothing_drafted_is_plain_decoding() -> None:
     assert found.speculative.speedup("estimate") == 1
 
 
+def test_drafts_beside_a_shared_prefix() -> None:
+    """16 of the 2,048 cached tokens are one for all; the draft, which is prepared without a load, does not refuse them."""
+    assert ask(**DRAFTED, shared_prefix=16).speculative.tokens_per_round == ask(**DRAFTED).speculative.tokens_per_round
+
+
 def test_everything_accepted() -> None:
     """A = 1: K + 1 tokens a round."""
     found = ask(**{**DRAFTED, "acceptance": 1}).speculative
