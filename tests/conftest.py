@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("any machine", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+collect_ignore = ["mutation/plugin.py"]
+"""Loaded by `just mutate` alone, which says what is asked of it."""
+
 _BESIDE = Path(__file__).resolve().parents[1].parent / "shared"
 
 
