@@ -351,14 +351,18 @@ def test_fp8_with_a_scale_per_row() -> None:
 
 
 def test_experts_in_fp8() -> None:
-    """What plain experts give of the same numbers times the scale 0.02, but for rounding to three bits of mantissa."""
+    """What plain experts give of the same numbers times the scale 0.02, but for rounding to three bits of mantissa.
+
+    Rounding to e4m3 is off by 2.6 % (rms). Gate and up are of a rounded x, 3.7 % in their product, rounded again: 4 to 6 %
+    in all, by what is drawn.
+    """
     numbers = {"tokens": 6, "hidden": 1024, "inter": 32, "experts": 4, "topk": 2, "moe_tp": 1, "moe_ep": 1}
     kernel = make(Point("operators", "moe", "fp8", numbers, {"distribution": "uniform"}, LOOP), CPU)
     x, up, down, routing = kernel.inputs()
     assert (x.dtype, up.dtype, down.dtype) == (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fn)
     assert min(float(weights.float().std()) for weights in (up, down)) > 0.9  # not in the range where fp8 loses digits
     exact = experts(x.float(), up.float() * 0.02, down.float() * 0.02, replace(routing, gates=routing.gates.float()), LOOP)
-    assert (kernel.run(x, up, down, routing).float() - exact).norm() < 0.05 * exact.norm()
+    assert (kernel.run(x, up, down, routing).float() - exact).norm() < 0.1 * exact.norm()
 
 
 def test_the_command_has_every_dtype() -> None:
