@@ -101,6 +101,7 @@ def _unencoded(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.same_calls
 def test_nothing_that_only_some_systems_have() -> None:
     """Neither at import nor later, but for what is asked for first or runs on Linux alone."""
     used = {
@@ -112,6 +113,7 @@ def test_nothing_that_only_some_systems_have() -> None:
     assert LINUX_ALONE.keys() - used.keys() == set()
 
 
+@pytest.mark.same_calls
 def test_text_is_utf_8_everywhere() -> None:
     """Python before 3.15 reads and writes text on Windows in cp1252, unless told otherwise."""
     assert [f"{path}:{line}" for path, tree in _trees().items() for line in _unencoded(tree)] == []
