@@ -54,6 +54,7 @@ def no_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "_version", lambda _: roofline.__version__)
 
 
+@pytest.mark.same_calls  # of the package beside its pyproject.toml
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine["sys_platform"])
 def test_requirements_of_a_checkout(machine: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of pyproject.toml whose markers hold there."""
