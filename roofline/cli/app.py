@@ -22,7 +22,7 @@ from roofline.text import clean
 
 app = typer.Typer(
     name="roofline",
-    help="Predict the latency, throughput, memory use and cost of LLM inference, and explain every number.\n\n"
+    help="Predict the latency, throughput, memory use and cost of LLM inference, and explain every number. "
     "Run `roofline COMMAND --help` for the options of a command.",
     cls=CommandGroup,
     **SETTINGS,
