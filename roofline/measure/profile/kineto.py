@@ -27,8 +27,8 @@ Progress = Callable[[int, int | None], None]
 
 _CHUNK, _PIECE, _LONGEST = 2**22, 2**17, 2**27
 _FREE_UNPACKED, _MAX_RATIO = 2**28, 400
-"""Unpacked bytes that any compressed file may hold, and the largest ratio of unpacked to compressed bytes beyond them. Real traces
-have ratios of 10 to 40, a file made to fill memory 1000."""
+"""Unpacked bytes that any compressed file may hold, and the largest ratio of unpacked to compressed bytes beyond them. Real
+traces have ratios of 10 to 40, a file made to fill memory 1000."""
 _SPACE = re.compile(r"[\s,]*")
 _DECODE = json.JSONDecoder(strict=False).raw_decode
 _BROKEN_NUMBER = re.compile(r":\s*-?(?:nan|inf)\b")
