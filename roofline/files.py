@@ -190,6 +190,16 @@ def open_input(path: Path, limit: int, what: str = "a file", *, is_input: bool =
         yield file
 
 
+@contextmanager
+def open_again(path: Path, limit: int, what: str = "a file") -> Iterator[IO[bytes]]:
+    """Open a file or pipe as `open_input`; within one `run` also a pipe can be opened repeatedly, which is held in memory."""
+    if _is_pipe(path):
+        yield io.BytesIO(read_bytes(path, limit, what))
+    else:
+        with open_input(path, limit, what) as file:
+            yield file
+
+
 def _too_large(path: Path, size: str, limit: int, what: str) -> SpecError:
     return SpecError(f"has {size} bytes; of {what} at most {limit:,} are read", path=path)
 

@@ -13,10 +13,10 @@ its start. Where it does not name the device, `config.json` may, the cluster tha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import SpecError
-from roofline.serving.traffic.tables import read_bytes
+from roofline.serving.traffic.tables import hashing, read_bytes
 from roofline.serving.traffic.trace import Trace
 from roofline.text import clean
 
@@ -157,16 +157,20 @@ def read_run(folder: str | Path, skip_bad_rows: bool = False) -> EngineRun:
         raise SpecError(f"no such folder: a measured run is a folder with {REQUESTS_FILE}", path=location)
     if not files.exists(path):
         raise SpecError(f"is a folder without {REQUESTS_FILE}: neither a trace nor a measured run", path=location)
-    raw = read_bytes(path, "the requests of a measured run")
-    rows, bad = _parse_lines(raw)
-    if bad and not skip_bad_rows:
-        line, why = next(iter(bad.items()))
-        more = f" ({len(bad):,} of {len(bad) + len(rows):,} lines are broken)" if len(bad) > 1 else ""
-        raise SpecError(f"{why}{more}. --skip-bad-rows leaves such lines out", path=path, line=line)
-    if not rows:
-        line, why = next(iter(bad.items()))
-        raise SpecError(f"{why}. No line of the {len(bad):,} is whole", path=path, line=line)
-    table = np.array(rows, dtype=np.float64)
+    read = _Lines()
+    with hashing(path, "the requests of a measured run") as (file, sha256):
+        read.parse(file)
+    if not read.rows and not read.bad:
+        raise SpecError("the file is empty", path=path)
+    if read.bad and (not skip_bad_rows or not read.rows):
+        line, why = read.reasons[0]
+        if skip_bad_rows:
+            why = f"{why}. No line of the {read.bad:,} is whole"
+        else:
+            more = f" ({read.bad:,} of {read.bad + read.count:,} lines are broken)" if read.bad > 1 else ""
+            why = f"{why}{more}. --skip-bad-rows leaves such lines out"
+        raise SpecError(why, path=path, line=line)
+    table = np.frombuffer(read.rows).reshape(read.count, -1)
     late = int((np.diff(table[:, 2]) < 0).sum())
     table = table[np.argsort(table[:, 2], kind="stable")]
     tokens = [table[:, column].astype(np.int64) for column in (0, 1)]
@@ -175,30 +179,40 @@ def read_run(folder: str | Path, skip_bad_rows: bool = False) -> EngineRun:
         column.flags.writeable = False
     trace = Trace(
         name=clean(location.resolve().name),
-        sha256=hashlib.sha256(raw).hexdigest(),
+        sha256=sha256(),
         path=str(path),
         arrived=arrived,
         prompts=tokens[0],
         outputs=tokens[1],
-        skipped=len(bad),
-        reasons=tuple(f"line {line}: {why}" for line, why in list(bad.items())[:_REASONS]),
+        skipped=read.bad,
+        reasons=tuple(f"line {line}: {why}" for line, why in read.reasons),
         notes=(f"{late:,} lines arrived before the one above them: sorted by arrival",) if late else (),
     )
     return EngineRun(trace, first, last, _read_meta(location))
 
 
-def _parse_lines(raw: bytes) -> tuple[list[tuple[float, ...]], dict[int, str]]:
-    """The valid lines, and what is wrong with the others by line number."""
-    rows: list[tuple[float, ...]] = []
-    bad: dict[int, str] = {}
-    for number, line in enumerate(raw.decode("utf-8-sig", errors="replace").split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(_parse_line(line))
-        except ValueError as error:
-            bad[number] = str(error)
-    return rows, bad
+@dataclass(slots=True)
+class _Lines:
+    """The numbers of valid lines, one after another, and what is wrong with the first of the others."""
+
+    rows: array[float] = field(default_factory=lambda: array("d"))
+    count: int = 0
+    bad: int = 0
+    reasons: list[tuple[int, str]] = field(default_factory=list)
+
+    def parse(self, lines: Iterable[bytes]) -> None:
+        """Add all lines."""
+        for number, line in enumerate(lines, 1):
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
+            if not text.strip():
+                continue
+            try:
+                self.rows.extend(_parse_line(text))
+                self.count += 1
+            except ValueError as error:
+                self.bad += 1
+                if len(self.reasons) < _REASONS:
+                    self.reasons.append((number, str(error)))
 
 
 def _parse_line(line: str) -> tuple[float, ...]:

@@ -41,5 +41,5 @@ def resampled(trace: Trace, seed: int) -> Trace:
         prompts=trace.prompts[order],
         outputs=trace.outputs[order],
         sessions=None if trace.sessions is None else trace.sessions[order],
-        hashes=None if trace.hashes is None else tuple(trace.hashes[index] for index in order.tolist()),
+        hashes=None if trace.hashes is None else trace.hashes.take(order),
     )

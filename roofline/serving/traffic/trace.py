@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
-import json
 import math
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
-from roofline.errors import InputError, SpecError, UnknownNameError
+from roofline.errors import InputError, SpecError
 from roofline.serving.traffic.pairs import Pairs
-from roofline.serving.traffic.tables import read_bytes, read_table
+from roofline.serving.traffic.tables import BATCH_ROWS
+from roofline.serving.traffic.trace_formats import ARRIVED, HASHES, OUTPUT, PROMPT, SESSION, Cells, Column, source
 from roofline.specs.library import Input
 from roofline.text import clean
 
@@ -25,39 +25,49 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a trace: its name, the names that public traces have for it (in lower case), and what it holds."""
-
-    name: str
-    aliases: tuple[str, ...]
-    meaning: str
-
-
-# Azure's LLM inference traces of 2023 and 2024 (https://github.com/Azure/AzurePublicDataset): TIMESTAMP, ContextTokens,
-# GeneratedTokens.
-# BurstGPT (https://github.com/HPMLL/BurstGPT): Timestamp, Request tokens, Response tokens.
-# Mooncake (https://github.com/kvcache-ai/Mooncake): JSON lines with timestamp (milliseconds), input_length, output_length,
-# hash_ids (`_mooncake`).
-ARRIVED = Column("arrived_at", ("timestamp",), "seconds, or dates with times")
-PROMPT = Column("num_prefill_tokens", ("contexttokens", "request tokens"), "tokens of the prompt")
-OUTPUT = Column("num_decode_tokens", ("generatedtokens", "response tokens"), "tokens of the output")
-SESSION = Column("session_id", ("session", "conversation_id"), "the conversation that a request is a turn of")
-HASHES = Column("hash_ids", (), "numbers of the prompt's blocks of 512 tokens, apart by spaces; equal ones hold the same")
-COLUMNS = (ARRIVED, PROMPT, OUTPUT)
-_TEXTS = (SESSION, HASHES)
-"""Columns that say what prompts have in common."""
 HASHED = 512
 """Tokens of a block of `hash_ids`."""
 _REASONS = 5
 _MOST_TOKENS = 2**40
-_NEEDED = (PROMPT, OUTPUT)
 # A zone at the end of a date with a time: all of one file are taken to be of the same one.
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$", re.ASCII)
 # NB: NumPy reads more, with a warning or as something else: zones, `today`, years whose nanoseconds no 64 bits hold.
 _DATE = re.compile(r"(\d{4})-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?", re.ASCII)
 _YEARS = range(1678, 2262)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Numbers of the blocks of prompts, one after another.
+
+    Args:
+        ids: uint64.
+        ends: behind the last block of each prompt, int64, shape (requests,).
+    """
+
+    ids: Array
+    ends: Array
+
+    @classmethod
+    def of_prompts(cls, ids: Array, prompts: Array) -> Blocks:
+        """Blocks of prompts of so many tokens: a prompt has as many as cover it."""
+        return cls(ids, (-(-prompts // HASHED)).cumsum())
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, index: int) -> tuple[int, ...]:
+        return tuple(self.ids[self.ends[index - 1] if index else 0 : self.ends[index]].tolist())
+
+    def take(self, order: Array) -> Blocks:
+        """The blocks of prompts in another order, by their indices; one may be there repeatedly."""
+        import numpy as np
+
+        lengths = np.diff(self.ends, prepend=0)
+        starts, count = (self.ends - lengths)[order], lengths[order]
+        ends = count.cumsum()
+        within = np.arange(int(ends[-1])) - np.repeat(ends - count, count)
+        return Blocks(self.ids[np.repeat(starts, count) + within], ends)
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ class Trace:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sessions: Array | None = field(default=None, repr=False)
-    hashes: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
+    hashes: Blocks | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -162,91 +172,113 @@ def read_trace(path: str | Path, skip_bad_rows: bool = False) -> Trace:
     return _read_file(location, skip_bad_rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The cells of the known columns, by column, with the line of each row, and rows with too few or too many cells."""
+@dataclass(slots=True)
+class _Rows:
+    """What has been read of a trace: valid rows as arrays, a batch after another, and what is wrong with the others."""
 
-    path: Path
-    sha256: str
-    values: dict[str, Any]
-    texts: dict[str, Any]
-    lines: list[int]
-    broken: dict[int, str]
-    notes: tuple[str, ...]
-    unit: str = "line"
+    count: int = 0
+    bad: int = 0
+    reasons: list[tuple[int, str]] = field(default_factory=list)
+    """Line and reason of the first broken rows."""
+    dated: bool = False
+    """Whether arrivals are dates with times, by the first cells."""
+    columns: dict[str, list[Array]] = field(default_factory=dict)
+    sessions: dict[str, int] = field(default_factory=dict)
 
-    def refuse(self, index: int, why: str) -> SpecError:
-        """The error for a row."""
-        line = self.lines[index]
-        if self.unit == "line":
-            return SpecError(why, path=self.path, line=line)
-        return SpecError(f"row {line}: {why}", path=self.path)
+    def add(self, cells: Cells) -> None:
+        """Parse a batch."""
+        if not self.count:
+            self.dated = ARRIVED.name in cells.values and _dated(cells.values[ARRIVED.name])
+        parsed = None if cells.broken else _parse_all(cells, self.dated)
+        columns, bad = parsed if parsed is not None else _parse_each(cells, self.dated)
+        self._add_shared(cells, columns, bad)
+        for name, column in columns.items():
+            self.columns.setdefault(name, []).append(column)
+        first = sorted(bad)[: _REASONS - len(self.reasons)]
+        self.reasons += [(cells.lines[index], bad[index]) for index in first]
+        self.count += len(cells.lines)
+        self.bad += len(bad)
+
+    def _add_shared(self, cells: Cells, columns: dict[str, Array], bad: dict[int, str]) -> None:
+        """Adds what the valid prompts have in common to `columns`, and rows whose blocks are broken to `bad`."""
+        import numpy as np
+
+        if not cells.texts:
+            return
+        rows = [index for index in range(len(cells.lines)) if index not in bad]
+        if (texts := cells.texts.get(HASHES.name)) is not None:
+            blocks, valid = [], []
+            for place, index in enumerate(rows):
+                try:
+                    blocks.append(_block_ids(texts[index], int(columns[PROMPT.name][place])))
+                    valid.append(place)
+                except ValueError as error:
+                    bad[index] = str(error)
+            if len(valid) < len(rows):
+                columns.update({name: column[valid] for name, column in columns.items()})
+                rows = [rows[place] for place in valid]
+            columns[HASHES.name] = np.array([*chain.from_iterable(blocks)], dtype=np.uint64)
+        if (names := cells.texts.get(SESSION.name)) is not None:
+            ids = self.sessions
+            numbers = [ids.setdefault(name, len(ids)) if (name := names[index].strip()) else -1 for index in rows]
+            columns[SESSION.name] = np.array(numbers, dtype=np.int64)
+
+    def column(self, column: Column) -> Array | None:
+        """All valid cells of a column; frees the batches."""
+        import numpy as np
+
+        parts = self.columns.pop(column.name, None)
+        return None if parts is None else np.concatenate(parts)
 
 
 def _read_file(path: Path, skip_bad_rows: bool) -> Trace:
     import numpy as np
 
-    readers = {".parquet": _parquet, ".jsonl": _mooncake}
-    cells = readers.get(path.suffix.lower(), _csv)(path)
-    if not cells.lines:
+    file = source(path)
+    rows = _Rows()
+    for cells in file.batches():
+        rows.add(cells)
+    if not rows.count:
         raise SpecError("has a header and no requests beneath it", path=path)
-    parsed = None if cells.broken else _parse_all(cells)
-    columns, bad = parsed if parsed is not None else _parse_each(cells)
-    hashes = _hashes(cells, columns, bad)
-    if bad and not skip_bad_rows:
-        index, why = next(iter(bad.items()))
-        more = f" ({len(bad):,} of {len(cells.lines):,} rows are broken)" if len(bad) > 1 else ""
-        raise cells.refuse(index, f"{why}{more}. --skip-bad-rows leaves such rows out")
-    if len(bad) == len(cells.lines):
-        index, why = next(iter(bad.items()))
-        raise cells.refuse(index, f"{why}. No row of the {len(bad):,} is whole")
-    reasons = [f"{cells.unit} {cells.lines[index]}: {why}" for index, why in list(bad.items())[:_REASONS]]
-    arrived, notes = columns.get(ARRIVED.name), list(cells.notes)
-    if arrived is not None and (np.diff(arrived) < 0).any():
-        late = int((np.diff(arrived) < 0).sum())
-        order = np.argsort(arrived, kind="stable")
-        columns = {name: column[order] for name, column in columns.items()}
-        hashes = None if hashes is None else [hashes[index] for index in order.tolist()]
-        notes.append(f"{late:,} rows arrived before the one above them: sorted by arrival")
-    for column in columns.values():
-        column.flags.writeable = False
+    if rows.bad and (not skip_bad_rows or rows.bad == rows.count):
+        line, why = rows.reasons[0]
+        if skip_bad_rows:
+            why = f"{why}. No row of the {rows.bad:,} is whole"
+        else:
+            more = f" ({rows.bad:,} of {rows.count:,} rows are broken)" if rows.bad > 1 else ""
+            why = f"{why}{more}. --skip-bad-rows leaves such rows out"
+        raise SpecError(why, path=path, line=line) if file.unit == "line" else SpecError(f"row {line}: {why}", path=path)
+    prompts, outputs, arrived, sessions = (rows.column(column) for column in (PROMPT, OUTPUT, ARRIVED, SESSION))
+    assert prompts is not None  # noqa: S101 - narrows the type: the header has both columns
+    assert outputs is not None  # noqa: S101
+    ids = rows.column(HASHES)
+    hashes = None if ids is None else Blocks.of_prompts(ids, prompts)
+    notes = list(file.notes)
+    if arrived is not None:
+        if rows.dated:
+            arrived = (arrived - arrived.min()) / 1e9
+        if late := int((arrived[1:] < arrived[:-1]).sum()):
+            order = np.argsort(arrived, kind="stable")
+            prompts, outputs, arrived = prompts[order], outputs[order], arrived[order]
+            sessions = None if sessions is None else sessions[order]
+            hashes = None if hashes is None else hashes.take(order)
+            notes.append(f"{late:,} rows arrived before the one above them: sorted by arrival")
+    for column in (prompts, outputs, arrived, sessions):
+        if column is not None:
+            column.flags.writeable = False
     return Trace(
         name=clean(path.name),
-        sha256=cells.sha256,
+        sha256=file.sha256,
         path=str(path),
-        arrived=columns.get(ARRIVED.name),
-        prompts=columns[PROMPT.name],
-        outputs=columns[OUTPUT.name],
-        skipped=len(bad),
-        reasons=tuple(reasons),
+        arrived=arrived,
+        prompts=prompts,
+        outputs=outputs,
+        skipped=rows.bad,
+        reasons=tuple(f"{file.unit} {line}: {why}" for line, why in rows.reasons),
         notes=tuple(notes),
-        sessions=columns.get(SESSION.name),
-        hashes=None if hashes is None else tuple(hashes),
+        sessions=sessions,
+        hashes=hashes,
     )
-
-
-def _hashes(cells: _Cells, columns: dict[str, Array], bad: dict[int, str]) -> list[tuple[int, ...]] | None:
-    """The blocks of the valid prompts; adds the conversations of those to `columns`, by number, and broken rows to `bad`."""
-    import numpy as np
-
-    rows = [index for index in range(len(cells.lines)) if index not in bad]
-    hashes: list[tuple[int, ...]] | None = None
-    if (texts := cells.texts.get(HASHES.name)) is not None:
-        hashes, valid = [], []
-        for place, index in enumerate(rows):
-            try:
-                hashes.append(_block_ids(texts[index], int(columns[PROMPT.name][place])))
-                valid.append(place)
-            except ValueError as error:
-                bad[index] = str(error)
-        if len(valid) < len(rows):
-            columns.update({name: column[valid] for name, column in columns.items()})
-            rows = [rows[place] for place in valid]
-    if (names := cells.texts.get(SESSION.name)) is not None:
-        ids: dict[str, int] = {}
-        sessions = [ids.setdefault(name, len(ids)) if (name := names[index].strip()) else -1 for index in rows]
-        columns[SESSION.name] = np.array(sessions, dtype=np.int64)
-    return hashes
 
 
 def _block_ids(text: str, prompt: int) -> tuple[int, ...]:
@@ -255,134 +287,24 @@ def _block_ids(text: str, prompt: int) -> tuple[int, ...]:
         blocks = tuple(map(int, text.strip().strip("[]").replace(",", " ").split()))
     except ValueError:
         blocks = (-1,)
-    if min(blocks, default=0) < 0:
-        raise ValueError(f"{HASHES.name} must be whole numbers apart by spaces, not {clean(text)[:40]!r}")
+    if min(blocks, default=0) < 0 or max(blocks, default=0) >= 2**64:
+        raise ValueError(f"{HASHES.name} must be whole numbers below 2**64 apart by spaces, not {clean(text)[:40]!r}")
     if len(blocks) != (needed := -(-prompt // HASHED)):
         why = f"has {len(blocks)} blocks of {HASHED} tokens; a prompt of {prompt:,} tokens has {needed}"
         raise ValueError(f"{HASHES.name} {why}")
     return blocks
 
 
-_MOONCAKE = {"timestamp": ARRIVED.name, "input_length": PROMPT.name, "output_length": OUTPUT.name}
-
-
-def _mooncake(path: Path) -> _Cells:
-    """The cells of JSON lines as Mooncake's traces have them; times are milliseconds."""
-    raw = read_bytes(path)
-    values: dict[str, list[str]] = {name: [] for name in (*_MOONCAKE.values(), HASHES.name)}
-    lines: list[int] = []
-    broken: dict[int, str] = {}
-    for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
-        if not line.strip():
-            continue
-        row = dict.fromkeys(values, "")
-        try:
-            entry = json.loads(line)
-            row = {column: str(entry[name]) for name, column in _MOONCAKE.items()}
-            row[ARRIVED.name] = str(float(entry["timestamp"]) / 1e3)
-            row[HASHES.name] = " ".join(map(str, entry.get("hash_ids", ())))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            broken[len(lines)] = "must be an object with timestamp (milliseconds), input_length, output_length, hash_ids"
-            row = dict.fromkeys(values, "")
-        lines.append(number)
-        for name, value in row.items():
-            values[name].append(value)
-    if not any(values[HASHES.name]):
-        del values[HASHES.name]
-    notes = ("timestamps are milliseconds, as in Mooncake's traces",)
-    return _Cells(path, hashlib.sha256(raw).hexdigest(), *_numbers_and_texts(values), lines, broken, notes)
-
-
-def _csv(path: Path) -> _Cells:
-    table = read_table(path)
-    header = [name.strip() for name in table.rows[0]]
-    indices, notes = _locate(path, header, table.lines[0])
-    rows, lines = table.rows[1:], table.lines[1:]
-    width = len(header)
-    broken = {index: _wrong_width(len(row), width) for index, row in enumerate(rows) if len(row) != width}
-    if broken:
-        rows = [row if len(row) == width else [""] * width for row in rows]
-    columns = list(zip(*rows, strict=True))
-    cells = {name: columns[index] if columns else () for name, index in indices.items()}
-    return _Cells(path, table.sha256, *_numbers_and_texts(cells), lines, broken, notes)
-
-
-def _wrong_width(cells: int, width: int) -> str:
-    return f"{cells} cells, and the header has {width}" + (" (is the file cut off?)" if cells < width else "")
-
-
-def _parquet(path: Path) -> _Cells:
-    raw = read_bytes(path)
-    table = files.read_parquet(io.BytesIO(raw), path)
-    indices, notes = _locate(path, list(table.column_names), None)
-    cells = {name: ["" if cell is None else str(cell) for cell in table.column(i).to_pylist()] for name, i in indices.items()}
-    digest = hashlib.sha256(raw).hexdigest()
-    return _Cells(path, digest, *_numbers_and_texts(cells), list(range(1, table.num_rows + 1)), {}, notes, unit="row")
-
-
-def _numbers_and_texts(cells: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Cells of numbers, and of texts, by column."""
-    texts = {column.name: cells.pop(column.name) for column in _TEXTS if column.name in cells}
-    return cells, texts
-
-
-def _locate(path: Path, header: list[str], line: int | None) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The index of each known column, and notes on those under other names.
-
-    Raises:
-        SpecError: a required column is missing or is there twice.
-    """
-    lower = [name.lower() for name in header]
-    indices: dict[str, int] = {}
-    notes = []
-    for column in (*COLUMNS, *_TEXTS):
-        matches = [index for index, name in enumerate(header) if name == column.name] or [
-            index for index, name in enumerate(lower) if name == column.name or name in column.aliases
-        ]
-        if len(matches) > 1:
-            names = " and ".join(clean(header[index]) for index in matches)
-            raise SpecError(f"{names}: column {column.name} is there more than once", path=path, line=line)
-        if matches:
-            indices[column.name] = matches[0]
-            if header[matches[0]] != column.name:
-                notes.append(f"column {clean(header[matches[0]])} is read as {column.name}")
-    if missing := [column for column in _NEEDED if column.name not in indices]:
-        raise SpecError(_missing(missing, header), path=path, line=line)
-    return indices, tuple(notes)
-
-
-def _missing(missing: list[Column], header: list[str]) -> str:
-    what = f"column{'s' if len(missing) > 1 else ''} {' and '.join(column.name for column in missing)}"
-    what += " are missing" if len(missing) > 1 else " is missing"
-    for separator, word in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and separator in header[0]:
-            return f"{what}: the cells are separated by {word}, and have to be by commas"
-    if all(re.fullmatch(r"[\s\d.eE+-]*", name) for name in header):
-        needed = ",".join(column.name for column in COLUMNS)
-        return f"{what}: the first line holds numbers; it has to name the columns, such as {needed}"
-    known = {column.name for column in COLUMNS}
-    near = [text for name in header if name not in known and (text := _did_you_mean(name, missing))]
-    there = f"the file has {clean(', '.join(header))[:300]}"
-    return f"{what}; {there}." + (f" {near[0]}" if near else "")
-
-
-def _did_you_mean(name: str, missing: list[Column]) -> str:
-    text = str(UnknownNameError("column", clean(name), [column.name for column in missing]))
-    return (
-        f"{text.partition('. ')[2].partition('?')[0].replace('Did you mean', f'Is {clean(name)} meant to be')}?"
-        if "?" in text
-        else ""
-    )
-
-
-def _parse_all(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]] | None:
-    """All rows by NumPy; None if one of them is broken, or may be."""
+def _parse_all(cells: Cells, dated: bool) -> tuple[dict[str, Array], dict[int, str]] | None:
+    """All rows by NumPy; None if one of them is broken, or may be. Arrivals are seconds, of dates whole nanoseconds."""
     import numpy as np
 
     try:
-        columns = {name: np.array(cells.values[name], dtype=np.float64) for name in (PROMPT.name, OUTPUT.name)}
-        if ARRIVED.name in cells.values:
-            columns[ARRIVED.name] = _arrivals(cells.values[ARRIVED.name])
+        columns = {
+            name: np.array(cells.values[name], dtype=np.float64)
+            for name in cells.values
+            if not (name == ARRIVED.name and dated)
+        }
     except ValueError:
         return None
     for name, column in columns.items():
@@ -392,20 +314,16 @@ def _parse_all(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]] | None:
             return None
         if name != ARRIVED.name and (column != np.floor(column)).any():
             return None
-    return {name: column if name == ARRIVED.name else column.astype(np.int64) for name, column in columns.items()}, {}
-
-
-def _arrivals(texts: Any) -> Array:
-    """Seconds; of dates with times, from the first of them."""
-    import numpy as np
-
-    try:
-        return np.array(texts, dtype=np.float64)
-    except ValueError:
-        times = np.array([_moment(text) for text in texts], dtype="datetime64[ns]")
+    columns = {name: column if name == ARRIVED.name else column.astype(np.int64) for name, column in columns.items()}
+    if dated:
+        try:
+            times = np.array([_moment(text) for text in cells.values[ARRIVED.name]], dtype="datetime64[ns]")
+        except ValueError:
+            return None
         if np.isnat(times).any():
-            raise
-        return np.asarray((times - times.min()).astype(np.int64) / 1e9)
+            return None
+        columns[ARRIVED.name] = times.astype(np.int64)
+    return columns, {}
 
 
 def _moment(text: str) -> str:
@@ -417,13 +335,12 @@ def _moment(text: str) -> str:
     return moment
 
 
-def _parse_each(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]]:
+def _parse_each(cells: Cells, dated: bool) -> tuple[dict[str, Array], dict[int, str]]:
     """The valid rows, and what is wrong with the others."""
     import numpy as np
 
     valid: dict[str, list[float]] = {name: [] for name in cells.values}
     bad: dict[int, str] = {}
-    dated = ARRIVED.name in cells.values and _dated(cells.values[ARRIVED.name])
     for index in range(len(cells.lines)):
         if index in cells.broken:
             bad[index] = cells.broken[index]
@@ -435,10 +352,8 @@ def _parse_each(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]]:
             continue
         for name, value in row.items():
             valid[name].append(value)
-    if dated and valid[ARRIVED.name]:
-        first = min(valid[ARRIVED.name])  # whole nanoseconds, of which a float has not all the digits
-        valid[ARRIVED.name] = [(moment - first) / 1e9 for moment in valid[ARRIVED.name]]
-    columns = {name: np.array(values, dtype=np.float64 if name == ARRIVED.name else np.int64) for name, values in valid.items()}
+    seconds = {ARRIVED.name} - ({ARRIVED.name} if dated else set())
+    columns = {name: np.array(values, dtype=np.float64 if name in seconds else np.int64) for name, values in valid.items()}
     return columns, bad
 
 
@@ -480,13 +395,12 @@ def as_csv(trace: Trace) -> str:
     `num_prefill_tokens`, `num_decode_tokens`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = [trace.prompts.tolist(), trace.outputs.tolist()]
-    names = [PROMPT.name, OUTPUT.name]
-    if trace.arrived is not None:
-        columns.insert(0, [f"{at:.6f}" for at in trace.arrived.tolist()])
-        names.insert(0, ARRIVED.name)
-    writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
+    arrived = trace.arrived
+    writer.writerow([*(() if arrived is None else (ARRIVED.name,)), PROMPT.name, OUTPUT.name])
+    for start in range(0, len(trace), BATCH_ROWS):
+        part = slice(start, start + BATCH_ROWS)
+        times = () if arrived is None else ([f"{at:.6f}" for at in arrived[part].tolist()],)
+        writer.writerows(zip(*times, trace.prompts[part].tolist(), trace.outputs[part].tolist(), strict=True))
     return out.getvalue()
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import SpecError
-from roofline.serving.traffic import Pairs, read_trace
+from roofline.serving.traffic import Pairs, read_trace, tables, trace_formats
 from roofline.serving.traffic.lengths import parse_lengths
 from roofline.serving.traffic.pairs import independent
 from roofline.specs.library import Input
@@ -214,6 +217,71 @@ def test_a_long_trace_is_read_quickly(tmp_path: Path) -> None:
             assert len([(float(a), int(b), int(c)) for a, b, c in list(csv.reader(file))[1:]]) == 20_000
         least.append(time.process_time() - start)
     assert min(spent) < 5 * min(least)
+
+
+@pytest.fixture
+def batches_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read at a time."""
+    monkeypatch.setattr(tables, "BATCH_ROWS", 2)
+    monkeypatch.setattr(trace_formats, "BATCH_ROWS", 2)
+
+
+@pytest.mark.usefixtures("batches_of_two")
+def test_rows_of_several_batches(tmp_path: Path) -> None:
+    """Conversations and blocks go on from one batch to the next.
+
+    Dates count from the first of all rows, which is in the last batch; a broken row is named by its line.
+    """
+    header = "TIMESTAMP,ContextTokens,GeneratedTokens,session_id,hash_ids\n"
+    rows = ["05,100,1,a,7", "06,1000,2,b,7 8", "07,10,3,a,9", "soon,1,1,a,1", "04,600,5,c,7 18446744073709551615", "08,5,6,b,7"]
+    path = _write(tmp_path, header + "".join(f"2023-11-16 18:15:{row}\n" for row in rows))
+    with pytest.raises(SpecError, match=r"trace\.csv:5: arrived_at must be a date with a time, .* '2023-11-16 18:15:soon'\. "):
+        read_trace(path)
+    trace = read_trace(path, skip_bad_rows=True)
+    assert trace.arrived is not None
+    assert trace.sessions is not None
+    assert trace.hashes is not None
+    assert trace.arrived.tolist() == [0, 1, 2, 3, 4]
+    assert trace.prompts.tolist() == [600, 100, 1000, 10, 5]
+    assert trace.sessions.tolist() == [2, 0, 1, 0, 1]
+    assert list(trace.hashes) == [(7, 2**64 - 1), (7,), (7, 8), (9,), (7,)]
+    assert trace.reasons[0].startswith("line 5: ")
+    assert trace.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.usefixtures("batches_of_two")
+def test_lines_of_several_batches(tmp_path: Path) -> None:
+    """Of Mooncake: a request whose blocks begin to be named in a later batch is refused, since the others' are not known."""
+    lines = [{"timestamp": 1000 * at, "input_length": 600, "output_length": 7} for at in range(3)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    trace = read_trace(_write(tmp_path, text, "trace.jsonl"))
+    assert (trace.prompts.tolist(), trace.hashes) == ([600] * 3, None)
+    path = _write(tmp_path, "\n" + text + json.dumps({**lines[0], "hash_ids": [1, 2]}) + "\n", "late.jsonl")
+    with pytest.raises(SpecError, match=r"late\.jsonl:5: has hash_ids, which the first requests do not have"):
+        read_trace(path)
+    with pytest.raises(SpecError, match="the file is empty"):
+        read_trace(_write(tmp_path, "\n\n", "none.jsonl"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_trace_is_never_held_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    """40,000 more requests take less than 60 bytes each: three numbers of 8 bytes, twice where batches are joined, are 48."""
+    monkeypatch.setattr(tables, "BATCH_ROWS", 500)
+    peaks = []
+    for count in (10_000, 50_000):
+        rows = range(count)
+        if suffix == ".csv":
+            text = HEADER + "".join(f"{row / 10},{100 + row % 900},{1 + row % 60}\n" for row in rows)
+        else:
+            form = '{{"timestamp": {}, "input_length": {}, "output_length": 9}}\n'
+            text = "".join(form.format(row, 100 + row % 900) for row in rows)
+        path = _write(tmp_path, text, f"{count}{suffix}")
+        del text
+        tracemalloc.start()
+        assert len(read_trace(path)) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 60 * 40_000
 
 
 def test_a_real_trace(truth: Path) -> None:
