@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from roofline.blocks.checkpoint import modules
 from roofline.blocks.model import Model
 from roofline.errors import InputError
+from roofline.specs.base import requirement
 from roofline.specs.huggingface import quantization
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.document import Document
@@ -112,7 +113,7 @@ def _validated(data: dict[str, Any], config: Config) -> Model:
         return Model.model_validate(data)
     except ValidationError as error:
         detail = error.errors()[0]
-        text = str(detail["msg"]).removeprefix("Value error, ")
+        text = requirement(detail)
         key = next((str(part) for part in reversed(detail["loc"]) if part in config.data), None)
         key = key or next((word for word in re.findall(r"\w+", text) if word in config.data), None)
         place = (*config.place, key) if key else config.place

@@ -15,6 +15,7 @@ from roofline.blocks.checkpoint import Tensor, tensors
 from roofline.blocks.config_json import with_layers
 from roofline.blocks.model import Model
 from roofline.errors import InputError, SpecError
+from roofline.specs.base import requirement
 from roofline.specs.gguf.architectures import config_of
 from roofline.specs.gguf.header import Gguf, Stored
 from roofline.specs.gguf.names import NOT_WEIGHTS, SPLIT, names_in
@@ -62,7 +63,7 @@ def read_model(file: Gguf, origin: Origin) -> Model:
             f"as a config.json of {config['model_type']}: {str(error).removeprefix(f'{file.path}:1:1: ')}"
         ) from None
     except ValidationError as error:
-        raise file.error(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
+        raise file.error(requirement(error.errors()[0])) from None
     match = _matched(file, model)
     plain = _plain_type(file, match)
     states = {role: _states(layers, plain) for role, layers in match.types.items()}

@@ -26,6 +26,7 @@ from roofline.predict.efficiency.fits import DEFAULT, HOST, Fits, fits_for
 from roofline.predict.efficiency.form import SERVING, Conditions
 from roofline.predict.memory import MemoryModel
 from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, OPTIONS, PREFIX, of_groups, read_quantity, read_share
+from roofline.specs.base import requirement
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import MEMORY_OPTIONS, Engine, EngineSteps, MemoryShare
 from roofline.specs.hardware import IN_A_SERVER, Hardware
@@ -185,8 +186,8 @@ def validated(spec: type[Any], values: dict[str, Any]) -> Any:
     except ValidationError as error:
         detail = error.errors()[0]
         name = "-".join(str(part) for part in detail["loc"]).replace("_", "-")
-        text = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-        message = f"--{name} {text}" if text.startswith("should") else f"--{name}: {text}"
+        text = requirement(detail)
+        message = f"--{name} {text}" if text.startswith("must") else f"--{name}: {text}"
         if "unknown" not in text:
             message += f", not {detail['input']!r}"
         raise InputError(message) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any
@@ -29,6 +30,24 @@ class Spec(BaseModel):
 
     # Validators are built when first used: a command pays for the specs that it reads, not for all of them.
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True, defer_build=True)
+
+
+_TYPES = {"bool": "true or false", "int": "a whole number", "float": "a number", "decimal": "a number", "string": "a text"}
+
+
+def requirement(detail: Mapping[str, Any]) -> str:
+    """Return what a value must be, by one entry of the `errors()` of a pydantic error.
+
+    >>> requirement({"type": "bool_parsing", "msg": "Input should be a valid boolean, unable to interpret input"})
+    'must be true or false'
+    >>> requirement({"type": "greater_than", "msg": "Input should be greater than 0"})
+    'must be greater than 0'
+    """
+    kind, _, _ = str(detail["type"]).partition("_")
+    if kind in _TYPES and detail["type"].endswith(("_type", "_parsing", "_from_float")):
+        return f"must be {_TYPES[kind]}"
+    text = str(detail["msg"]).removeprefix("Value error, ")
+    return re.sub(r"^\w+ should ", "must ", text)
 
 
 def _text(value: object) -> object:

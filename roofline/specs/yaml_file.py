@@ -32,7 +32,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from roofline import files
 from roofline.errors import SpecError, UnknownNameError
-from roofline.specs.base import Spec
+from roofline.specs.base import Spec, requirement
 
 FILE_VERSION = 1
 """The `schema_version` of files. As of JSON documents: a new key does not change it."""
@@ -114,7 +114,7 @@ class YamlFile:
             return f"{where}: must be a list, not {detail.get('input')!r:.80}", mark
         if detail["type"] in ("model_type", "dict_type"):
             return f"{where}: must hold keys and values, not {detail.get('input')!r:.80}", mark
-        text = str(detail["msg"]).removeprefix("Value error, ")
+        text = requirement(detail)
         if named := self._named_place(keys, text):
             mark = named
         given = (

@@ -37,7 +37,7 @@ def test_sequence_parallel(run: Run) -> None:
         ("analyze", ("--cp", "two"), "context-parallel-size"),
         ("analyze", ("--cp", "2", "--shared-prefix", "5"), "shared prefix"),
         ("limits", ("--cp", "2", "--shared-prefix", "5"), "shared prefix"),
-        ("analyze", ("--expert-imbalance", "0.5"), "--expert-imbalance should be greater than or equal to 1"),
+        ("analyze", ("--expert-imbalance", "0.5"), "--expert-imbalance must be greater than or equal to 1"),
     ],
 )
 def test_what_is_refused(run: Run, command: str, flags: tuple[str, ...], says: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from roofline.dtypes import within
 from roofline.errors import InputError, UnknownNameError
+from roofline.specs.base import requirement
 from roofline.specs.quantization import schemes
 from roofline.specs.quantization.base import Scheme
 
@@ -189,7 +190,7 @@ class Keys:
         except ValidationError as error:
             detail = error.errors()[0]
             name = str(detail["loc"][0]) if detail["loc"] else scheme
-            self.refuse(name, f"{detail['msg']}, not {detail.get('input')!r:.60}")
+            self.refuse(name, f"{requirement(detail)}, not {detail.get('input')!r:.60}")
 
     def refuse(self, name: str, message: str) -> NoReturn:
         """Refuse the config because of a key.
