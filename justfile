@@ -39,7 +39,6 @@ night *arguments:
 # change the source in small ways, by a seed, and list the changes that no test notices: `just mutate graph --seed 2`
 mutate *arguments:
     {{bin}}/python tests/mutation/mutate.py {{arguments}}
-    ROOFLINE_SETTINGS=2000 {{bin}}/pytest -n auto {{arguments}}
 
 # everything that has to pass, in a fresh clone of the last commit
 ci:
