@@ -5,7 +5,8 @@ folder, `examples` for those in docstrings. `fast` are the quick ones that need 
 
 `--order reverse` runs tests from the last to the first; `--order 7` shuffles modules, and the tests in each of them, by that
 number. `--every 8` runs of each parametrized test the first case and every eighth after it, of those marked `every_case` all;
-`--every 8+3` begins with the fourth case where a test has one. `--part 2/3` runs the second third of all tests, by their names.
+`--every 8+3` begins with the fourth case where a test has one. `--part 2/3` runs the second third of all tests, by their names,
+and those marked `every_part`.
 Examples in modules of the package are skipped where an extra that they import is not installed.
 """
 
@@ -108,14 +109,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _sample(items: list[pytest.Item], every: tuple[int, int], part: tuple[int, int]) -> list[pytest.Item]:
-    """The items that run: of each test at least one case, of those marked `every_case` all."""
+    """The items that run: of each test of the part at least one case, of those marked `every_case` all."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     step, first = every
     chosen: list[pytest.Item] = []
     for test, those in cases.items():
-        if zlib.crc32(test.encode()) % part[1] == part[0] - 1:
+        if zlib.crc32(test.encode()) % part[1] == part[0] - 1 or those[0].get_closest_marker("every_part"):
             whole = those[0].get_closest_marker("every_case") is not None
             chosen += those if whole else those[min(first, len(those) - 1) :: step]
     return chosen

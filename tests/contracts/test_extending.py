@@ -108,6 +108,7 @@ def test_the_page_has_all_trials() -> None:
     assert len(GROUP.findall(PAGE)) == sum(name.endswith(".py") for name in FILES) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TRIALS)
 def test_what_the_page_says_works(kind: str, installed: Path) -> None:
     """One file, and at most the line that registers it."""

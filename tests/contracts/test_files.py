@@ -78,6 +78,7 @@ def _opened(source: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_no_module_opens_files_by_itself() -> None:
     """Limits, what is an input and what may be overwritten are known in one place alone."""
     modules = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}

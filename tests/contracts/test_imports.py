@@ -52,6 +52,7 @@ def test_import_loads_nothing_heavy() -> None:
     assert _loaded("import roofline") == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -95,6 +96,7 @@ def test_a_typed_package() -> None:
     assert (files("roofline") / "py.typed").is_file()
 
 
+@pytest.mark.slow
 def test_pages_have_every_kind_of_spec_whatever_was_imported() -> None:
     """Blocks and schemes are imported when a file names them; a page's program, which is cached, has them all."""
     code = """
@@ -108,6 +110,7 @@ assert not {*BLOCKS.values(), *SCHEMES.values()} - {*specs}
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
+@pytest.mark.slow
 def test_an_answer_imports_the_blocks_that_its_model_has() -> None:
     """Llama has grouped-query attention and a gated MLP; what other models are made of stays on disk."""
     arguments = ("analyze", "llama-3.1-8b", "--hardware", "a100-sxm-80gb", "--json")

@@ -105,6 +105,7 @@ def test_aliases() -> None:
     assert all(re.fullmatch(r"[a-z0-9]+([.-][a-z0-9]+)*", name) for name in {*aliases, *ids, *(path.stem for path in MODELS)})
 
 
+@pytest.mark.slow
 def test_every_alias_is_found() -> None:
     """Aliases lead to their file."""
     for path in HARDWARE:

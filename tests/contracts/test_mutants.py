@@ -84,6 +84,7 @@ def test_names_stay_when_lines_move() -> None:
     assert len({site.name for site in twice}) == len(twice)
 
 
+@pytest.mark.slow
 def test_equivalent_mutants_are_there() -> None:
     """Each entry of the list names a change of the present source: one of a line that went is removed from the list."""
     listed = equivalent()

@@ -69,6 +69,7 @@ def _leaves(value: Any, python: Any, path: str, without: tuple[str, ...]) -> Ite
         yield path, value, python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in OTHERWISE if kind])
 def test_a_path_in_json_is_a_path_of_attributes(kind: str) -> None:
     """With the same value at its end."""

@@ -158,6 +158,7 @@ def precise(line: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", CASES)
 def test_one_screen(line: str) -> None:
     """At most 30 lines of at most 100 columns. What is copied into a shell may be longer where it cannot be broken.
@@ -176,6 +177,7 @@ def test_one_screen(line: str) -> None:
 _NARROW = ("limits", "preempt", "simulate", "plan", "claim", "analyze")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [case for case in CASES if str(case.id).startswith(_NARROW) and "deepseek" in str(case.id)])
 def test_eighty_columns(line: str) -> None:
     """A terminal of 80 columns has no line that it would break, inside a number or a command."""

@@ -57,6 +57,7 @@ def extensions(text: str) -> set[str]:
     return set(re.findall(r"\.(?:csv|html|ipynb|json|md|parquet|pdf|png|svg|tex|txt|xml|ya?ml|zip)\b", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_help_lists_what_is_written(command: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """A file of no format is refused with the formats that there are: those of the help."""

@@ -101,6 +101,7 @@ def _unencoded(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.slow
 @pytest.mark.same_calls
 def test_nothing_that_only_some_systems_have() -> None:
     """Neither at import nor later, but for what is asked for first or runs on Linux alone."""

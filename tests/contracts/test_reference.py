@@ -35,6 +35,7 @@ def _own_doc(found: Any) -> str:
     return "" if inspect.isclass(found) and text.startswith(f"{found.__name__}(") else text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", python.exported())
 def test_exported_names_are_documented(name: str) -> None:
     """Each has a docstring, and stands in the reference by its full name; functions with all of their arguments."""
@@ -89,6 +90,7 @@ def _commands() -> list[tuple[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "command"), _commands(), ids=lambda value: value if isinstance(value, str) else "")
 def test_commands_are_documented(name: str, command: Any) -> None:
     """A command says what it answers, each of its options what it does, and all of them stand on its page."""
@@ -100,6 +102,7 @@ def test_commands_are_documented(name: str, command: Any) -> None:
     assert [flag for one in shown if one.param_type_name == "option" for flag in one.opts if f"`{flag}`" not in page] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OPERATORS)
 def test_operators_are_derived(kind: str) -> None:
     """Each has words, arithmetic beside an example, and a source; its page has the formulas of all costs."""
@@ -123,6 +126,7 @@ def test_formulas_of_the_catalogue_are_those_of_the_code() -> None:
     assert product["weights read"] == r"D_{\mathrm{weights}} = b_w \, k \, n"
 
 
+@pytest.mark.slow
 def test_models_and_hardware_are_listed() -> None:
     """Every shipped file has a row, and every one of hardware a page with a grade for each of its numbers."""
     listed = _pages_of(models)["models.md"]

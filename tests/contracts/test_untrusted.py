@@ -118,6 +118,7 @@ def _called(node: ast.Call, own: set[str]) -> set[str]:
     return used
 
 
+@pytest.mark.slow
 @pytest.mark.same_calls
 def test_nothing_evaluates_text_or_reaches_the_network() -> None:
     """Whatever a file holds is data: only these modules run code, start processes or open connections, for these reasons."""
@@ -238,6 +239,7 @@ def test_commands_that_are_shown_have_no_more_words(text: str) -> None:
 # Plug-ins
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("-P",)], ids=["the folder on Python's path", "as the command starts"])
 def test_plug_ins_come_from_installed_packages_alone(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """The folder in which the command runs adds nothing, even if it looks like a package with a plug-in.

@@ -88,6 +88,7 @@ def _problems(kind: Valid, case: Case, alone: bool, relation: int) -> tuple[bool
     return accepted, found
 
 
+@pytest.mark.every_part
 @pytest.mark.every_case
 @pytest.mark.parametrize("name", VALID)
 def test_right_inputs_are_answered_rightly(name: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from closed_loops import EAGER, FILES, Measured, Point, errors, inside, judged, 
 
 from roofline.specs.library import load_engine_steps
 
+pytestmark = pytest.mark.night
 EVERY = 4
 """Of the points every fourth is simulated under other settings than those of its source."""
 

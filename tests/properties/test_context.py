@@ -34,6 +34,7 @@ dimensions = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(dimensions, SIZES)
 def test_shares_add_up(given_: dict[str, Any], ranks: int) -> None:
     """FLOP of products; of keys the bytes too, of queries no fewer than every key for each device."""

@@ -63,6 +63,7 @@ def test_a_shared_prefix_only_saves(name: str, count: int, cached: int) -> None:
     assert shared.needed_bytes(step) >= apart.needed_bytes((Segment(1, 1, cached, decode=True),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @settings(deadline=None, max_examples=10)
 @given(batch=st.integers(1, 2000), context=lengths)

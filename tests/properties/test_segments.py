@@ -27,6 +27,7 @@ def _bytes(model: str, segments: list[tuple[int, int, int]], prefix: int) -> tup
     return phase.cost.bytes, result.memory.needed_bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(model=MODELS, segments=SEGMENTS, prefix=st.integers(0, 2000))
 def test_order_does_not_matter(model: str, segments: list[tuple[int, int, int]], prefix: int) -> None:
@@ -35,6 +36,7 @@ def test_order_does_not_matter(model: str, segments: list[tuple[int, int, int]],
     assert _bytes(model, segments, prefix) == pytest.approx(_bytes(model, segments[::-1], prefix), rel=1e-12)  # sums of floats
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(model=MODELS, segments=SEGMENTS)
 def test_splitting_does_not_matter(model: str, segments: list[tuple[int, int, int]]) -> None:
@@ -44,6 +46,7 @@ def test_splitting_does_not_matter(model: str, segments: list[tuple[int, int, in
     assert _bytes(model, split, 0) == pytest.approx(_bytes(model, [(count + 1, new, cached), *rest], 0), rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(model=MODELS, new=st.integers(1, 30_000), more=st.integers(1, 5000), batch=st.integers(1, 40))
 def test_longer_prompts_need_no_less_activation(model: str, new: int, more: int, batch: int) -> None:

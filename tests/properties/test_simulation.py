@@ -35,6 +35,7 @@ def apart(one: Served, other: Served) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, WORLDS, 100))
 def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
     """1,000 worlds of all schedulers, ways to preempt, balancers, open and closed: the same events at the same times."""
@@ -54,6 +55,7 @@ def test_a_router_sees_what_is_cached_in_the_midst_of_a_run(seed: int) -> None:
     assert not apart(one.run(False), one.run(True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 300, 100))
 def test_runs_of_steps_with_kv_cache_tiers(start: int) -> None:
     """300 worlds with one tier or two: loads begin and end at the same times too, and some are of preempted requests."""
@@ -71,6 +73,7 @@ def test_runs_of_steps_with_kv_cache_tiers(start: int) -> None:
     assert kinds["loading again"] > 50
 
 
+@pytest.mark.slow
 def test_the_worlds_have_what_can_go_wrong() -> None:
     """Every scheduler, thousands of preemptions of both kinds, and shed requests are in the first 300 of them."""
     kinds: Counter[str] = Counter()
@@ -86,6 +89,7 @@ def test_the_worlds_have_what_can_go_wrong() -> None:
     assert kinds["resume"] == kinds["swap"]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32).map(world), st.booleans())
 def test_nothing_is_lost(one: World, stepwise: bool) -> None:
@@ -113,6 +117,7 @@ def test_nothing_is_lost(one: World, stepwise: bool) -> None:
         assert all(left[2] <= right[1] for left, right in pairwise(steps))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32).map(world))
 def test_every_token_is_computed(one: World) -> None:
@@ -152,6 +157,7 @@ def test_every_token_is_computed(one: World) -> None:
         assert -0.01 <= tokens - sum(answers) <= lost
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32).map(world))
 def test_gaps_between_tokens_are_the_time_from_the_first_to_the_last(one: World) -> None:
@@ -183,6 +189,7 @@ def test_who_is_refused_could_never_run(one: World) -> None:
         assert (request in served.refused) == (needs > replica.kv_cache.num_gpu_blocks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 300, 100))
 def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
     """300 worlds whose replicas start, drain and fail: the same events, scaling and failures; and no request is lost."""
@@ -210,6 +217,7 @@ def test_fleets_in_runs_of_steps_are_those_step_by_step(start: int) -> None:
     assert min(kinds.values()) > 100, kinds
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_nothing_is_lost_of_a_fleet(seed: int) -> None:

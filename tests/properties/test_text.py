@@ -46,6 +46,7 @@ def test_counts_are_exact(number: int) -> None:
         assert parse_count(f"{number}k") == number * 1024
 
 
+@pytest.mark.slow
 @LIGHT
 @given(text=st.text(max_size=60) | st.from_regex(r"[0-9.,_eExk+-]{0,20} ?[A-Za-z/]{0,8}", fullmatch=True))
 def test_any_text_is_a_value_or_an_error(text: str) -> None:
@@ -88,6 +89,7 @@ def _right() -> YamlFile:
     return read_yaml(shipped("models") / "gpt-oss-20b.yaml")
 
 
+@pytest.mark.slow
 @LIGHT
 @given(data=st.data(), value=values)
 def test_any_value_anywhere_is_a_model_or_an_error(data: st.DataObject, value: object) -> None:
@@ -118,6 +120,7 @@ def test_cleaned_text_is_harmless(text: str) -> None:
     assert not re.search(r"(?<!\\)(\\\\)*[|<>`]", markdown_cell(text))
 
 
+@pytest.mark.slow
 @LIGHT
 @given(name=st.text(max_size=20))
 @example(name="~no-such-user")

@@ -65,6 +65,7 @@ def test_two_sections_of_one_kind_that_return(tmp_path: Path) -> None:
     assert _again(text, tmp_path) == model
 
 
+@pytest.mark.slow
 def test_lines_are_short() -> None:
     """A section that has no room on one line has a line for each key."""
     for name in ids("models"):

@@ -46,6 +46,7 @@ def test_counts_in_scientific_notation(run: Run) -> None:
     assert _analysis(run, "--batch", "1e1", "--isl", "2e3") == _analysis(run, "--batch", "10", "--input-len", "2000")
 
 
+@pytest.mark.slow
 def test_gpus_of_a_plan_are_at_most_that_many(run: Run) -> None:
     """And the parallel sizes are searched."""
     load = (
@@ -72,6 +73,7 @@ def test_gpus_of_a_plan_are_at_most_that_many(run: Run) -> None:
         assert plan["candidates"]
 
 
+@pytest.mark.slow
 def test_gpus_of_a_plan_in_python() -> None:
     """The same."""
     load: dict[str, Any] = {"rate": 1, "isl": 512, "osl": 64, "ttft": 2.0, "tpot": 0.06, "hardware": "l4", "dtype": "bf16"}
@@ -116,6 +118,7 @@ def test_compare_of_two_names_says_which_command_does_it(run: Run, names: tuple[
         assert word in message
 
 
+@pytest.mark.slow
 def test_hardware_with_commas(run: Run, tmp_path: Path) -> None:
     """In every command that takes several."""
     page = tmp_path / "page.html"
@@ -164,6 +167,7 @@ def test_a_number_of_devices_that_the_sizes_do_not_use(run: Run, words: tuple[st
     assert reason in run("analyze", *EIGHT, *words).refused()
 
 
+@pytest.mark.slow
 def test_a_number_of_devices_in_other_commands(run: Run, tmp_path: Path) -> None:
     """Each reads it as its own: `simulate` divides it over replicas, `plan` has that many, `claim` divides them best."""
     short = ["--rate", "4", "--isl", "128", "--osl", "8", "--json"]

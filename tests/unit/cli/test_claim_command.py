@@ -22,6 +22,7 @@ def test_words(run: Run) -> None:
     assert "weights read each step: 15.01 GB / 2.039 TB/s = 7.361 ms" in answer.out
 
 
+@pytest.mark.slow
 def test_words_and_flags_agree(run: Run) -> None:
     """The same claim gives the same figures."""
     words, flags = (json.loads(run("claim", *given, "--json").out) for given in ((JEWEL,), FLAGS))
@@ -29,6 +30,7 @@ def test_words_and_flags_agree(run: Run) -> None:
         assert words[name] == flags[name]
 
 
+@pytest.mark.slow
 def test_json(run: Run) -> None:
     """The keys of the contract; the whole object with exit code 1."""
     answer = run("claim", *FLAGS, "--json")
@@ -93,6 +95,7 @@ def test_help_has_the_grammar(run: Run) -> None:
     assert "989 dense bf16 TFLOP/s" in answer.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".json", ".csv", ".md"])
 def test_files(run: Run, tmp_path: Path, suffix: str) -> None:
     """The answer in a file by its suffix, with the same exit code."""

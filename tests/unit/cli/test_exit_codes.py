@@ -160,6 +160,7 @@ def test_missing_extra(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeat", [10**9, 10**15])
 def test_a_file_with_very_many_layers(process: Run, tmp_path: Path, repeat: int) -> None:
     """A billion layers are refused or answered; they do not fill memory (here 4 GB) or time."""
@@ -170,6 +171,7 @@ def test_a_file_with_very_many_layers(process: Run, tmp_path: Path, repeat: int)
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own(process: Run) -> None:
     """`python -m roofline` leaves with the same codes, and with no warning of Python."""
     done = process(*LLAMA)

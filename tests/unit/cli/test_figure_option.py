@@ -149,6 +149,7 @@ def test_commands_without_figures_have_no_such_option(run: Run, tmp_path: Path) 
     assert ".json" in run("explain", "llama-3.1-8b", "-o", tmp_path / "x.svg").refused()
 
 
+@pytest.mark.slow
 def test_names_of_the_option_are_those_of_the_results() -> None:
     """What help and shell completion offer is there, and nothing else is."""
     load = {"input_len": "1024", "output_len": "64"}

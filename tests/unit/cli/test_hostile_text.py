@@ -108,6 +108,7 @@ def test_markdown_cell(text: str, safe: str) -> None:
     assert markdown_cell(text) == safe
 
 
+@pytest.mark.slow
 def test_page(run: Run, evil_model: Path, tmp_path: Path) -> None:
     """The page shows tags as text, and holds no control character."""
     assert run("analyze", evil_model, "-H", "t4", "-o", tmp_path / "r.html").code == 0

@@ -124,6 +124,7 @@ def test_a_file_that_is_given(
     assert _sums(place) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "said"), NAMED, ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else "")
 def test_a_file_that_another_one_names(run: Run, place: Path, words: tuple[str, ...], said: str) -> None:
     """A file in a folder, or one that a YAML file names: known as soon as it is read."""
@@ -142,6 +143,7 @@ def test_parquet(run: Run, place: Path) -> None:
     assert _sums(place) == before
 
 
+@pytest.mark.slow
 def test_files_of_the_path_variable_and_shipped_ones(
     run: Run, process: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +187,7 @@ def test_the_next_command_may(run: Run, place: Path) -> None:
     assert run("analyze", "gpt2", *ON, "-o", "result.json").code == 0
 
 
+@pytest.mark.slow
 def test_the_same_command_again(run: Run, place: Path) -> None:
     """An answer in the folder that was asked about is looked into the next time, and is written again; so is a sweep."""
     shutil.copy("records.csv", "folder/records.csv")
@@ -222,6 +225,7 @@ def test_what_is_no_file(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch)
     assert Path("null.json").is_symlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json", ".json.gz"])
 def test_a_disk_that_is_full(place: Path, process: Run, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit on the size of files stands for it: 2, the name of the file, no other file left behind."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Run = Callable[..., Any]
 ASK = ("limits", "llama-3.1-8b", "--hardware", "a100-sxm-80gb", "--context", "1k,8k")
 
@@ -83,6 +85,7 @@ def test_files(run: Run, tmp_path: Path) -> None:
     assert sentence in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_a_person_reads(run: Run) -> None:
     """The verdict and a table on one screen; the comparison with -v; every assumption with -vv."""
     query = ("limits", "deepseek-v3", "--hardware", "h200-sxm", "--tp", 8, "--tpot", "50ms", "--context", "1k,32k")

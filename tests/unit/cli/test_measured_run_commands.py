@@ -82,6 +82,7 @@ def test_replay(run: Run, place: Path, tmp_path: Path) -> None:
     assert (tmp_path / "rows.csv").read_text().startswith("step_times,requests,latency,figure,measured_s,simulated_s,error\n")
 
 
+@pytest.mark.slow
 def test_a_fit(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request is alone: TTFT tells of FLOP/s, TPOT of bandwidth, and all are met. So do the flags that are printed.
 

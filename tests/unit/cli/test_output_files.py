@@ -72,6 +72,7 @@ def test_markdown(run: Run, tmp_path: Path, result: Any) -> None:
     assert all(op.path.replace("_", "\\_") in text for op in result.decode.operators)
 
 
+@pytest.mark.slow
 def test_html(run: Run, tmp_path: Path, result: Any) -> None:
     """The page of `to_html`."""
     assert _write(run, tmp_path / "r.html").read_text(encoding="utf-8") == result.to_html()

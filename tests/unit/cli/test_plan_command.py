@@ -93,6 +93,7 @@ def test_a_broken_trace_is_refused_with_its_line_and_skipped_if_asked(run: Run, 
     assert "line 3" in note["why"]
 
 
+@pytest.mark.slow
 def test_files(run: Run, tmp_path: Path) -> None:
     for suffix in (".json", ".csv", ".md", ".html"):
         assert run(*ASK, "-o", str(tmp_path / f"plan{suffix}")).code == 0
@@ -136,6 +137,7 @@ SAMPLES = Path(__file__).parents[2] / "samples" / "deployments"
 LOAD = ("--input-len", "lognormal:1155:900:8000", "--output-len", "lognormal:211:160:2000", "--ttft", "2 s")
 
 
+@pytest.mark.slow
 def test_a_deployment_is_checked(run: Run, tmp_path: Path) -> None:
     """Exit code 1 with the reason, the whole object with --json, and 0 where it keeps to everything."""
     ask = ("plan", "--check", str(SAMPLES / "kubernetes.yaml"), "--rate", "12", *LOAD)
@@ -165,6 +167,7 @@ BATCH = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_offline_batch_work(run: Run, tmp_path: Path) -> None:
     """When it is done and what it costs: in words, as JSON, on the page and as a figure."""
     answer = run(*BATCH)
@@ -184,12 +187,14 @@ def test_offline_batch_work(run: Run, tmp_path: Path) -> None:
     assert "Relax deadline from 100 ms to" in late.out
 
 
+@pytest.mark.slow
 def test_a_figure_of_the_finish_time(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "finish.svg"
     assert run("plan", "llama-3.1-8b", "-H", "h100-sxm", *BATCH[8:], "--figure", "finish", "-o", str(path)).code == 0
     assert "deadline" in path.read_text()
 
 
+@pytest.mark.slow
 def test_simulated_beside_predicted(run: Run, tmp_path: Path) -> None:
     """In the table, in JSON and on the page."""
     answer = run(*ASK, "--simulate", "--simulate-top", "1")

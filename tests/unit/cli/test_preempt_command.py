@@ -147,6 +147,7 @@ def test_options_of_other_commands() -> None:
         roofline.preempt("llama-3.1-8b", "a100-sxm-80gb", tokens=10, speculative_model="llama-3.2-1b")
 
 
+@pytest.mark.slow
 def test_files(run: Run, tmp_path: Path) -> None:
     """A row a length; Markdown with all tables; a page that loads nothing, and names the command that makes it."""
     for suffix in (".csv", ".md", ".html", ".json"):

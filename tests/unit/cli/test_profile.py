@@ -57,6 +57,7 @@ def test_above_the_roof_says_why(tmp_path: Path, run: Run) -> None:
     assert "L2 cache" in entry["why_faster"]
 
 
+@pytest.mark.slow
 def test_records(tmp_path: Path, run: Run) -> None:
     """Products with their shapes, which `validate` reads; again nothing new."""
     folder = tmp_path / "records"

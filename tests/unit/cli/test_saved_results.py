@@ -48,6 +48,7 @@ def parts(page: str) -> list[object]:
     return [content, packed, re.sub(r'(id="(?:packed-data|json-controls)">).*?</script>', r"\1", page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LINES)
 def test_the_page_of_a_saved_result_is_that_of_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Byte by byte, but for how whole numbers are written; read where the command was run."""
@@ -68,6 +69,7 @@ def test_a_figure_of_a_saved_result(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "figure.svg").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_result_of_an_earlier_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Version 1 had `balancer` for the router of a simulation: the page is the same."""
     monkeypatch.chdir(tmp_path)
@@ -105,6 +107,7 @@ def test_a_result_whose_files_have_changed_is_refused(tmp_path: Path, monkeypatc
     assert not (tmp_path / "again.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

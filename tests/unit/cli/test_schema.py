@@ -19,6 +19,7 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "kind"), [("model", "models"), ("hardware", "hardware")])
 def test_schema_accepts_every_shipped_file(run: Run, what: str, kind: str) -> None:
     """Each shipped file is valid under the schema that editors are given, and a slip is not."""

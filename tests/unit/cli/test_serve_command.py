@@ -44,6 +44,7 @@ def tiny(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_document(run: Run, tiny: Path) -> None:
     """With fits there are estimates too, each in its interval and the sum of its kinds; stderr has the progress alone."""
     words = ("--batch", "2", "--input-len", "8", "--steps", "3", "--device", "cpu", "--budget", "20", "--json")

@@ -42,6 +42,7 @@ def _begun(folder: Path, words: tuple[str, ...], sign: Callable[[], bool]) -> It
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "times"), [(".csv", 1), (".parquet", 2)])
 def test_a_simulation_keeps_what_was_served(tmp_path: Path, suffix: str, times: int) -> None:
     """4, rows that are whole, and no other file. `timeout` sends the signal to the process and to its group: twice."""
@@ -87,6 +88,7 @@ def test_a_simulation_that_is_killed(tmp_path: Path, run: Callable[..., Any]) ->
     assert old.read_text(encoding="utf-8") != "old"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in its folders")
 @pytest.mark.parametrize(
     ("number", "code", "said"), [(signal.SIGTERM, 143, "error: terminated\n"), (signal.SIGINT, 130, "error: interrupted\n")]
@@ -119,6 +121,7 @@ def test_a_command_without_a_part_of_a_result(tmp_path: Path, number: int, code:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "pipe.yaml"]
 
 
+@pytest.mark.slow
 def test_a_sweep_into_a_folder_goes_on(tmp_path: Path) -> None:
     """4, parts that are whole, and the message of Ctrl-C; the same command would go on with them."""
     pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")

@@ -42,6 +42,7 @@ def test_keys(run: Run) -> None:
     assert len({note["name"] for note in found["assumptions"]}) == len(found["assumptions"])
 
 
+@pytest.mark.slow
 def test_a_trace(run: Run, tmp_path: Path) -> None:
     """Its arrivals, stretched by --rate, cut by --until; broken rows are errors, or left out."""
     path = tmp_path / "trace.csv"
@@ -146,6 +147,7 @@ def test_whom_it_serves(run: Run) -> None:
     assert (nobody.code, json.loads(nobody.out)["requests"]["arrived"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_interrupted(tmp_path: Path) -> None:
     """4, and a result of what was served."""
     rows = tmp_path / "rows.csv"
@@ -174,6 +176,7 @@ def test_nothing_to_simulate(run: Run) -> None:
     assert "give --rate, --workload" in run(*ON).refused()
 
 
+@pytest.mark.slow
 def test_the_highest_rate(run: Run, tmp_path: Path) -> None:
     """JSON, what a person reads, the page of the saved result, and exit code 1 where no rate holds."""
     load = ("--find-rate", "--input-len", "500", "--output-len", "60", "--requests", "100", "--replications", "2")

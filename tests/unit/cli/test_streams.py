@@ -94,6 +94,7 @@ def test_dumb_terminal() -> None:
     assert "\x1b" not in _on_a_terminal("analyze", "gpt2", "-H", "t4", TERM="dumb")
 
 
+@pytest.mark.slow
 def test_json_is_one_object(run: Run) -> None:
     """--json writes one object and a newline, and it begins with the versions."""
     for command in (COMMANDS[0], COMMANDS[2], COMMANDS[4], ("models", "check"), ("hardware", "check")):
@@ -102,6 +103,7 @@ def test_json_is_one_object(run: Run) -> None:
         assert list(json.loads(out))[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops() -> None:
     """`roofline ... | head -1` is no error."""
     command = f"{sys.executable} -m roofline models list --json | head -c 10"

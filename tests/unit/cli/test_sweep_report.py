@@ -35,6 +35,7 @@ def made(run, tmp_path: Path):
     return sweep
 
 
+@pytest.mark.slow
 def test_every_form_makes_the_same_maps(run, made, tmp_path: Path) -> None:
     found = {}
     for form in FORMS:
@@ -60,6 +61,7 @@ def test_a_sweep_writes_its_page_at_once(run, made, tmp_path: Path) -> None:
     assert f"<h1>Sweep: {load_model('gpt2')[0].title} on {titles[0]} and {titles[1]}</h1>" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["best", "pareto", "histogram"])
 def test_reductions(run, made, tmp_path: Path, rule: str) -> None:
     keys = {"best": "figure-best-", "pareto": "figure-front-decode", "histogram": "figure-histogram-decode-0"}

@@ -60,6 +60,7 @@ def test_json(run: Run) -> None:
     assert all(problem["answer"]["value"] >= 0 and problem["mistakes"] for problem in full["problems"])
 
 
+@pytest.mark.slow
 def test_class_set(run: Run, tmp_path: Path) -> None:
     """A sheet a seed, the same as one by one, and a key with the answers of all."""
     folder = tmp_path / "class"
@@ -95,6 +96,7 @@ def test_question_banks(run: Run, tmp_path: Path) -> None:
     assert "-o FILE.zip" in run("worksheet", "moe", "--format", "qti").refused()
 
 
+@pytest.mark.slow
 def test_every_topic(run: Run, tmp_path: Path) -> None:
     """All topics are a practice page or a bank, and nothing else."""
     place, bank = tmp_path / "practice.html", tmp_path / "bank.xml"

@@ -163,6 +163,7 @@ def _explained(model: str) -> list[Explanation]:
     return parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_the_same_numbers_symbols_and_signs_as_in_latex(model: str) -> None:
     """Every quantity of every operator, in symbols and with numbers."""

@@ -337,6 +337,7 @@ def test_addresses_order_nothing(tmp_path: Path) -> None:
     assert re.findall(r'"x":(.)', script(made)) == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_the_same_inputs_make_the_same_bytes() -> None:
     """Whatever the order of hashes and of addresses in memory is, and however often it is asked."""
     code = """

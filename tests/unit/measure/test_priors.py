@@ -48,6 +48,7 @@ def test_the_shipped_prior_is_what_the_shipped_fits_give() -> None:
         assert shipped[op].bands["all"] == pytest.approx(family.bands["all"], rel=0.03), op
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", ["ampere", "hopper", "ada"])
 def test_intervals_of_products_hold_most_kernels_of_an_architecture_left_out(left_out: str) -> None:
     """The prior is made of the other architectures, its band too.
@@ -85,6 +86,7 @@ def _step(hardware: Hardware, model: str, step: Step, **options: Any) -> tuple[A
     return estimator.step(launched)[0], estimator.basis(launched)
 
 
+@pytest.mark.slow
 def test_steps_of_measured_cards_lie_in_the_interval_of_their_prior() -> None:
     """Each measured card renamed as one of an unknown vendor: at least 80 % of its steps lie in the prior's interval.
 
@@ -102,6 +104,7 @@ def test_steps_of_measured_cards_lie_in_the_interval_of_their_prior() -> None:
     assert np.mean(inside) >= 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "qwen3-30b-a3b"])
 def test_estimates_without_measurements_stay_below_three_bounds(model: str) -> None:
     """Every shipped card of which nothing was measured: prefill and decode, dense and mixture of experts.

@@ -54,6 +54,7 @@ def _read(page: str) -> _Reader:
     return reader
 
 
+@pytest.mark.slow
 def test_page_needs_nothing_else() -> None:
     """A whole document that loads no script, style, font or image from elsewhere."""
     page = roofline.analyze("llama-3.1-8b", "h100-sxm").to_html()
@@ -66,6 +67,7 @@ def test_page_needs_nothing_else() -> None:
     assert '<meta charset="utf-8">' in page
 
 
+@pytest.mark.slow
 def test_page_says_what_the_result_says() -> None:
     """Headline, verdict, every operator and every assumption are on it."""
     result = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=3)
@@ -101,6 +103,7 @@ def test_control_characters_do_not_reach_the_page() -> None:
     assert not {"\x1b", "\u202e", "\x00"} & set(page)
 
 
+@pytest.mark.slow
 def test_pages_are_reproducible() -> None:
     """The same question gives the same bytes."""
     pages = {roofline.analyze("gpt2", "t4", batch=2).to_html() for _ in range(2)}

@@ -23,6 +23,7 @@ from roofline.predict.options import ALIASES, ALL, OPTIONS, WORKLOAD, AnalyzeOpt
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_a_new_option_is_one_entry() -> None:
     """It is a flag of every command of its group, a keyword, an axis, and in the JSON Schema and the reference.
 

@@ -124,6 +124,7 @@ def test_explained() -> None:
     assert any("S_q·S_c_prefix" in part.formula for part in explained.parts)
 
 
+@pytest.mark.slow
 def test_on_a_page() -> None:
     """A report of it has a control for it, in tokens."""
     page = report("llama-3.1-8b", ["h100-sxm"], {"prefix_hit": "0.875", "input_len": "4096"})

@@ -154,6 +154,7 @@ def test_other_keys_are_the_same() -> None:
     assert json.loads(json.dumps(found["speculative"])) == found["speculative"]
 
 
+@pytest.mark.slow
 def test_replicas() -> None:
     """Two replicas of eight sequences take as long as one."""
     one, two = (ask(hardware="dgx-h100", dp=dp, **{**DRAFTED, "batch": 8 * dp}).speculative for dp in (1, 2))
@@ -214,6 +215,7 @@ def test_a_model_without_mtp_is_said_to_be_so() -> None:
     assert origin == {"llama-3.1-8b": "assumed", "deepseek-v3": "default"}
 
 
+@pytest.mark.slow
 def test_limits_with_speculation() -> None:
     """TPOT is that of rounds, memory has the draft in it, and the comparison says what there would be without."""
     found = limits("llama-3.1-8b", "h100-sxm", context="2k", tpot="10 ms", **DRAFTED)

@@ -61,11 +61,13 @@ def test_numbers_are_written_as_javascript_writes_them(value, text):
     assert written(value) == text
 
 
+@pytest.mark.slow
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_written_number_reads_back(value):
     assert float(written(value)) == value
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 @settings(max_examples=5, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=200, max_size=400))

@@ -107,6 +107,7 @@ def test_png_has_two_pixels_for_each_of_the_svg(figure: Figure) -> None:
     assert height == pytest.approx(2 * float(tree.get("height", "")), abs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", [ROOFLINE, HEAT, MEMORY], ids=lambda figure: figure.key)
 def test_pdf_is_one_page_of_vectors_and_text_with_its_font(figure: Figure) -> None:
     """Of the size of the SVG, in points; every text of it can be searched; no image; the shipped font is embedded."""

@@ -59,6 +59,7 @@ NAMES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NAMES)
 def test_each_figure_of_a_page_is_there(results: dict[str, Any], kind: str) -> None:
     """Plotly takes every property of every figure, in both themes; each has something to draw and its title."""
@@ -102,6 +103,7 @@ def test_the_scale_of_a_claim_can_be_read(text: str) -> None:
         assert text_faults(svg(figure, width)) == []
 
 
+@pytest.mark.slow
 def test_a_claim_by_options_says_what_it_is_about() -> None:
     """Model, hardware, data type, and what was stated of the workload; not what was chosen in the claim's favour."""
     shown = view(judge(model="llama-3.1-8b", hardware="a100-sxm-80gb", tokens_per_s=95, batch=1), None, "")
@@ -112,6 +114,7 @@ def test_a_claim_by_options_says_what_it_is_about() -> None:
     assert shown.tiles[0].note == "“3000 tok/s”"
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_page() -> None:
     """What a reader sees in the address of a section is what the method takes."""
     sections = first_view(MODEL, HARDWARE).sections
@@ -145,6 +148,7 @@ def test_what_has_no_figures_is_refused() -> None:
         roofline.analyze(model, HARDWARE).figure("roofline")
 
 
+@pytest.mark.slow
 def test_without_a_name_it_is_the_first(results: dict[str, Any]) -> None:
     """The one that a notebook shows."""
     for kind, names in NAMES.items():
@@ -202,6 +206,7 @@ class _Elements(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 def test_notebooks_show_answer_figure_and_tables(results: dict[str, Any]) -> None:
     """Each result on its own, without scripts or other files; no two outputs of a notebook have an element of one id."""
     ids: list[str] = []

@@ -81,6 +81,7 @@ def _explained(model: str) -> list[Explained]:
     return [Explained(phase, found) for phase, found in explain_step(_request(model))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", CASES)
 def test_a_box_for_each_operator(model: str) -> None:
     """In the order of the phases, each with the id that a click on its point looks for; no id occurs twice."""
@@ -92,6 +93,7 @@ def test_a_box_for_each_operator(model: str) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9-]+", found or "") for found in ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", CASES)
 def test_values_are_those_of_the_analysis(model: str) -> None:
     """Work, traffic by kind, intensity and time of every operator, all of its repeats together."""
@@ -128,6 +130,7 @@ def _shown_by(model: str) -> dict[str, Explained]:
     return {key: operator for key, operator in found.items() if operator is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", CASES)
 def test_a_page_does_not_grow_too_large(model: str) -> None:
     """Formulas of a model with 28 operators stand by themselves; of those with more some are shared, or a page packs them."""
@@ -137,6 +140,7 @@ def test_a_page_does_not_grow_too_large(model: str) -> None:
     assert is_shared == (model != "llama-3.1-8b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", get_args(Sharing))
 @pytest.mark.parametrize("model", CASES)
 def test_what_is_shared_means_the_same(model: str, sharing: Sharing) -> None:
@@ -244,6 +248,7 @@ def _check_harmless(page: _Page) -> None:
     } <= ids
 
 
+@pytest.mark.slow
 def test_hostile_names_are_nothing_but_text() -> None:
     """Of layer types, which stand in paths, in ids and below symbols."""
     plain = load_model("deepseek-v2-lite")[0]
@@ -275,6 +280,7 @@ def test_what_has_no_formulas_says_why() -> None:
     assert re.fullmatch(r'<p class="note">[^<]*--segments[^<]*</p>\n', text)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_again() -> None:
     """Nothing depends on the order of sets."""
     request = _request("deepseek-v2-lite")
@@ -283,6 +289,7 @@ def test_the_same_bytes_again() -> None:
     assert listed(operators, models(operators, "none")) == listed(operators, models(operators, "none"))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(["prefill", "decode"]), st.text(alphabet="ab-25fF/_.é\u05ff\U0001f600 ")), max_size=8)
 )

@@ -73,6 +73,7 @@ PAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAGES)
 def test_every_kind_of_page_has_a_strict_policy(kind, tmp_path):
     """No `unsafe-inline`, nothing loaded or sent; what is inline is listed by its hash, and nothing is inline in attributes."""

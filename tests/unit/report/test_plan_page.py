@@ -356,6 +356,7 @@ def test_a_pool_that_cannot_be_is_refused(key: str, value: Any) -> None:
         planned(found)
 
 
+@pytest.mark.slow
 def test_a_real_plan_is_its_own_first_state() -> None:
     """What the planner says and what the page counts: replicas, money, headroom."""
     from roofline.serving.planning.plan import plan as answer

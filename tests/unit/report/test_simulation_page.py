@@ -208,6 +208,7 @@ def test_without_answers_there_is_nothing_to_move(given: dict[str, Any], said: s
     assert 'data-fits="no"' in text
 
 
+@pytest.mark.slow
 def test_texts_of_files_are_no_markup(tmp_path: Path) -> None:
     """The name of a trace, and twice the same bytes."""
     trace = tmp_path / "<img src=x onerror=alert(1)>.csv"

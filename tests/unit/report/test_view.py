@@ -51,6 +51,7 @@ def rows(shown: View, key: str) -> list[tuple[Cell, ...]]:
     return list(figure.table.rows)
 
 
+@pytest.mark.slow
 def test_explorer(shown: View) -> None:
     """TPOT of a batch is the decode step of that batch; what does not fit has no rate."""
     fitting = 0
@@ -204,6 +205,7 @@ def test_the_best_is_marked(shown: View) -> None:
             assert marked == []
 
 
+@pytest.mark.slow
 def test_hardware_beside_the_first_is_named_and_drawn(shown: View) -> None:
     """In the subtitle, and with a schematic of its own, whose title says whose it is; of equals none is the best."""
     assert shown.subtitle.endswith(" · beside NVIDIA A100 SXM4 80GB")
@@ -216,6 +218,7 @@ def test_hardware_beside_the_first_is_named_and_drawn(shown: View) -> None:
     assert [cell.text for row in table.rows if row[0].text == "max batch" for cell in row[1:]] == ["0", "0"]
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_says_so() -> None:
     """Weights of 671 GB on 80 GB: no prompt fits, and no legend lists lines that are not there."""
     figure = section(view({**STATE, "model": "deepseek-v3", "others": []}), "ttft").figure
@@ -224,6 +227,7 @@ def test_what_does_not_fit_says_so() -> None:
     assert in_legend(figure) == [False for _ in figure.series]
 
 
+@pytest.mark.slow
 def test_without_efficiency_there_is_the_bound_alone() -> None:
     """No estimate in any table."""
     found = view({**STATE, "efficiency": False})
@@ -231,6 +235,7 @@ def test_without_efficiency_there_is_the_bound_alone() -> None:
     assert all(row[2].value is None for row in rows(found, "explorer"))
 
 
+@pytest.mark.slow
 def test_typed_figures_belong_to_the_chosen_hardware() -> None:
     """Not to those beside it."""
     asked = {**STATE, "bandwidth_gbs": 1000}
@@ -272,6 +277,7 @@ def test_csv_has_every_cell(shown: View) -> None:
     assert not [line for line in lines if line.rsplit(",", 1)[-1][:1] in ("=", "+", "@")]
 
 
+@pytest.mark.slow
 def test_batch_limits(shown: View) -> None:
     """What memory holds is what `analyze` says; a batch that the objectives allow is quick enough, and one more is not."""
     listed = rows(shown, "batch-limits")
@@ -307,6 +313,7 @@ def test_batch_limits_end_with_the_reason(shown: View) -> None:
     assert [(zone.text, zone.x0) for zone in figure.zones] == [("no batch meets TTFT 1 s", end)]
 
 
+@pytest.mark.slow
 def test_without_objectives_none_is_drawn() -> None:
     """Neither in the batch limits nor along the batch nor over prompts."""
     view_of = view({**STATE, "ttft_ms": 0, "tpot_ms": 0})
@@ -315,6 +322,7 @@ def test_without_objectives_none_is_drawn() -> None:
     assert not [mark.text for figure in figures for mark in figure.marks if mark.role == "slo"]
 
 
+@pytest.mark.slow
 def test_the_tile_of_the_largest_batch_says_when_linear_layers_are_compute_bound() -> None:
     """312 TFLOP/s over 2.039 TB/s are 153 FLOP/byte; a weight has 2 bytes, and 2 FLOP per sequence: 153 sequences."""
     tile = view({**STATE, "hardware": "a100-sxm-80gb"}).tiles[-1]
@@ -322,6 +330,7 @@ def test_the_tile_of_the_largest_batch_says_when_linear_layers_are_compute_bound
     assert "linear layers are compute-bound from 153" in tile.note
 
 
+@pytest.mark.slow
 def test_the_engine_starts_for_one_point_and_for_service() -> None:
     """For the batch of the state, and for the largest that fits; one command where they are the same."""
     commands = {command.label: command.text for command in view(STATE).commands}
@@ -368,6 +377,7 @@ def test_a_choice_of_weights_replaces_bits_per_weight() -> None:
     assert "--cached-prefix" not in flags({**made, "cached_prefix": 0})
 
 
+@pytest.mark.slow
 def test_a_vision_tower_is_a_part_of_the_memory() -> None:
     """It has a look of its own, beside the weights of the language model."""
     figure = section(view({**STATE, "model": "gemma-3-12b", "others": []}), "memory").figure
@@ -379,6 +389,7 @@ def test_a_vision_tower_is_a_part_of_the_memory() -> None:
     assert tower == DIGITS(result.memory.tower_bytes / 2**30)
 
 
+@pytest.mark.slow
 def test_a_tower_is_called_by_what_it_senses() -> None:
     """Voxtral's hears."""
     figure = section(view({**STATE, "model": "voxtral-mini-3b", "others": []}), "memory").figure

@@ -163,6 +163,7 @@ def test_damage_is_one_error(content: bytes, message: str, tmp_path: Path) -> No
     assert str(error.value).startswith(str(path))
 
 
+@pytest.mark.slow
 def test_every_cut_is_one_error(tmp_path: Path) -> None:
     """Wherever a file ends too early, and whatever byte of its header is another."""
     whole = gguf_file()

@@ -239,6 +239,7 @@ def test_engines() -> None:
         load_engine("vlm")
 
 
+@pytest.mark.slow
 def test_the_quick_reader_reads_the_same() -> None:
     """What is shipped is read by a parser in C, without the places of keys: no file means anything else to it."""
     specs = {"models": [Model], "hardware": [Accelerator, Node], "engines": [Engine]}

@@ -111,6 +111,7 @@ def test_alias_bombs(refuse: Callable[[str], str], content: str) -> None:
     assert "repeated too far" in refuse(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [40, 3000])
 @pytest.mark.parametrize("pair", ["[]", "{a: }"])
 def test_deep_nesting(refuse: Callable[[str], str], depth: int, pair: str) -> None:
@@ -118,6 +119,7 @@ def test_deep_nesting(refuse: Callable[[str], str], depth: int, pair: str) -> No
     refuse("a: " + pair[:-1] * depth + "1" + pair[-1] * depth + "\n")
 
 
+@pytest.mark.slow
 def test_unclosed_nesting(refuse: Callable[[str], str]) -> None:
     """A hundred thousand open brackets end soon."""
     refuse("[" * 100_000)

@@ -33,6 +33,7 @@ def test_beyond_the_band() -> None:
     assert judge(**A100, tokens_per_s=(found.best + found.ceiling) / 2, batch=1).verdict == "implausible"
 
 
+@pytest.mark.slow
 def test_never_below_the_bound_of_analyze() -> None:
     """What analyze calls a bound is never called impossible: the ceiling assumes more overlap, not less."""
     for batch in (1, 32, 256, 2048):
@@ -52,6 +53,7 @@ def test_the_ceiling_falls_with_context() -> None:
     assert found.ceiling == pytest.approx(2039e9 / (WEIGHTS + 131_072 * 8192), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_whole_batch_or_one_user() -> None:
     """A total is the batch times what a user has; a time is the inverse."""
     total = judge(**A100, tokens_per_s=1e5, batch=16).ceiling
@@ -62,6 +64,7 @@ def test_whole_batch_or_one_user() -> None:
     assert (total, tpot) == (pytest.approx(16 * user), pytest.approx(1 / user))
 
 
+@pytest.mark.slow
 def test_unsaid_batch_is_the_kindest() -> None:
     """A total is judged at any batch, what a user sees at batch 1."""
     assert judge(**H100, tokens_per_s=30_000).verdict == "possible"
@@ -74,6 +77,7 @@ def test_compute_bounds_a_total() -> None:
     assert judge(**H100, tokens_per_s=1e9).ceiling == pytest.approx(989.4e12 / WEIGHTS, rel=0.01)
 
 
+@pytest.mark.slow
 def test_devices_are_divided_kindly() -> None:
     """Two devices have twice the bandwidth for one user; per GPU it is half of that again."""
     one = judge(**H100, tokens_per_s=1e4, batch=1).ceiling
@@ -84,6 +88,7 @@ def test_devices_are_divided_kindly() -> None:
     assert each == pytest.approx(one, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_node_is_used_whole() -> None:
     """Eight accelerators, where no sizes are given."""
     node, cards = (judge(model="llama-3.1-70b", hardware=hw, tokens_per_s=1e9, **more).ceiling
@@ -355,6 +360,7 @@ def test_one_request_alone_is_the_floor_of_analyze() -> None:
     assert found.ceiling == pytest.approx(128 / whole["floor"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_prompts_counted_too() -> None:
     """2,048 + 128 tokens in the time of 128: 17 times the ceiling, and not more."""
     ceiling = judge(**SHORT_ANSWERS, tokens_per_s=1).ceiling
@@ -367,6 +373,7 @@ def test_prompts_counted_too() -> None:
     assert "prompt tokens counted" not in names[17.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from roofline.audit.config_check import check
 
 FILE = """\
@@ -18,6 +20,7 @@ command: >
 """
 
 
+@pytest.mark.slow
 def test_balance_is_an_option_of_the_check(tmp_path: Path) -> None:
     """At 6 requests/s prompts that are not held take most of the time of all ranks (0.23 s a token, held 0.06 s)."""
     path = tmp_path / "deployment.yaml"

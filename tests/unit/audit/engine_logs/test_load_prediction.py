@@ -36,6 +36,7 @@ def test_closed_loop(loop: ClosedLoop) -> None:
     assert 0.8 * 32 / (127 * found.tpot.estimate) < found.requests_per_s.estimate < 32 / (127 * found.tpot.estimate)
 
 
+@pytest.mark.slow
 def test_open_loop_takes_what_arrives(loop: ClosedLoop) -> None:
     """Below saturation the throughput is the rate, but for the end; requests in flight are rate x E2E."""
     found = _predicted(loop, replace(LOAD, rate=4.0, concurrency=None))
@@ -77,6 +78,7 @@ def test_limit_before_rate(loop: ClosedLoop) -> None:
     assert found.tpot == _predicted(loop, LOAD).tpot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.5, 5.0, math.inf])
 def test_bands_hold_estimates(loop: ClosedLoop, rate: float) -> None:
     """Low, estimate and high are in order, and no time is below its bound."""
@@ -102,6 +104,7 @@ def test_refused(loop: ClosedLoop, tokens: float, message: str) -> None:
         _predicted(loop, LOAD, tokens=tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [2.0, 8.0, 11.0])
 def test_bounds_at_a_rate(rate: float) -> None:
     """The bound is of those in flight at the bound's own times, C = E2E / (1/rate + E2E / requests).

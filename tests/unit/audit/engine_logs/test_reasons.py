@@ -100,6 +100,7 @@ def _open(folder: Path, **changes: Any) -> Path:
     return _bench(folder, **{**load, **rates, **times, "request_rate": 8.0, "max_concurrency": None, **changes})
 
 
+@pytest.mark.slow
 def test_open_loop_is_no_faster_than_the_hardware(tmp_path: Path) -> None:
     """21.7 ms on an A100 can be, and so can 7.6 of 8 a second.
 

@@ -50,6 +50,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(whole, [(at, at + ttft, at + e2e, *tokens) for at, ttft, e2e, *tokens in rows])
 
 
+@pytest.mark.slow
 def test_the_card_is_found_again(served: Path) -> None:
     """From the first 60 requests: both constants within 4 %, and the requests that the fit has not seen within 2 %."""
     found = replay(served, fit_first=60)
@@ -246,6 +247,7 @@ def test_a_link_that_compute_stands_for() -> None:
             assert 1 / rates.peak_flops + 1 / rates.allreduce_bandwidth == pytest.approx(1 / 2 + 1 / 4, rel=0.03)
 
 
+@pytest.mark.slow
 def test_a_given_link_is_kept(tmp_path: Path) -> None:
     """With `--allreduce-bandwidth` two rates are fitted; with the bound as the basis links have their own."""
     meta = {**META, "engine_kwargs": {**META["engine_kwargs"], "tensor_parallel_size": 2}}

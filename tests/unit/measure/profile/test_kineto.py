@@ -276,6 +276,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_kineto(tmp_path / "none.json")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_what_is_not_kept(tmp_path: Path) -> None:
     """40 MB of Python frames and arrows, which no table needs, take a tenth of their size."""
     frame = {"ph": "X", "cat": "python_function", "name": "m" * 300, "pid": 1, "tid": 1, "ts": 1.0, "dur": 1.0, "args": {}}

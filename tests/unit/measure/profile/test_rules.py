@@ -405,6 +405,7 @@ def traces(folder: Path) -> list[Path]:
     return sorted((folder / "truth" / "profiles").glob("*.json.gz"))
 
 
+@pytest.mark.slow
 def test_all_time_of_real_traces_is_understood(rules, truth):
     found = traces(truth)
     assert found

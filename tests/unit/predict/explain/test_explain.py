@@ -97,6 +97,7 @@ def same_max_context(model: str, hardware: str, options: dict[str, Any], searche
         assert explain(model, "max_context", hardware, **options).value == searched
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [*DISTINCT, TEMPLATE])
 def test_values_are_those_of_analyze(model: str) -> None:
     """The symbolic formula with numbers put in is what plain numbers give, for models of every kind of block."""

@@ -44,6 +44,7 @@ def test_best_is_the_largest_that_fits_and_meets(points: pd.DataFrame) -> None:
         assert row[RATE] == group[RATE].max()
 
 
+@pytest.mark.slow
 def test_pareto_is_what_nothing_beats(points: pd.DataFrame) -> None:
     found = kept(Reduction.of("pareto"))
     for phase in ("prefill", "decode"):
@@ -72,6 +73,7 @@ def test_histogram_counts_every_point_that_fits(points: pd.DataFrame) -> None:
             assert row["high"] / row["low"] == pytest.approx(10**0.1, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", list(RULES))
 def test_parts_change_nothing(rule: str) -> None:
     """What is kept of what was kept is what is kept of all."""

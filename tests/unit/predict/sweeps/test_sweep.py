@@ -30,6 +30,7 @@ def frame() -> pd.DataFrame:
     return sweep(GRID)
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_analyze(frame: pd.DataFrame) -> None:
     """Twenty at random, every number."""
     chance = random.Random(7)  # noqa: S311 - seeded on purpose

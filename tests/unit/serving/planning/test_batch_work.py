@@ -47,6 +47,7 @@ def test_money_by_hand(plan: Plan) -> None:
     assert best.performance.utilisation > 0.9  # no cap
 
 
+@pytest.mark.slow
 def test_the_fewest_replicas_that_end_in_time(plan: Plan) -> None:
     best = plan.best
     assert best is not None
@@ -60,6 +61,7 @@ def test_the_fewest_replicas_that_end_in_time(plan: Plan) -> None:
     assert sooner.replicas == best.replicas + 1
 
 
+@pytest.mark.slow
 def test_a_deadline_that_no_number_of_replicas_meets() -> None:
     result = planned(deadline="100 ms")
     assert result.best is None
@@ -69,6 +71,7 @@ def test_a_deadline_that_no_number_of_replicas_meets() -> None:
     assert planned(deadline=relax["to"]).best is not None
 
 
+@pytest.mark.slow
 def test_a_limit_on_devices_says_which_deadline_would_do() -> None:
     result = planned(deadline="30 s", max_gpus=2)
     assert result.best is None
@@ -80,6 +83,7 @@ def test_a_limit_on_devices_says_which_deadline_would_do() -> None:
     assert best.devices == 2
 
 
+@pytest.mark.slow
 def test_an_objective_for_tpot_limits_the_batch(plan: Plan) -> None:
     best, strict = plan.best, planned(tpot="12 ms", deadline="1 h").best
     assert best is not None
@@ -116,6 +120,7 @@ def test_refused(options: dict[str, Any], message: str) -> None:
 CHAT: dict[str, Any] = {"rate": 60, "input_len": "lognormal:1155:900", "output_len": "lognormal:211:160"}
 
 
+@pytest.mark.slow
 def test_pools_have_to_be_cheaper_by_the_margin() -> None:
     """On a rate where pools take fewer devices they are proposed, unless the margin is larger than what they save."""
 

@@ -67,6 +67,7 @@ def test_the_peak_is_planned_for_and_the_mean_is_paid_by() -> None:
     assert peak.cost.total == pytest.approx(2 * twice.cost.total)
 
 
+@pytest.mark.slow
 def test_a_day_with_fewer_replicas_at_night() -> None:
     """Half of the day 1.5 times the mean, half of it half the mean: each half with the replicas that it needs."""
     day = first(profile="1,3", start_up=0)
@@ -109,6 +110,7 @@ def test_a_prefix_cache_saves_prompts() -> None:
     assert "--enable-prefix-caching" in most.pools[0].engine_flags["vllm@0.19"]
 
 
+@pytest.mark.slow
 def test_bursts_and_percentiles_cost() -> None:
     """Answers that keep to 25 ms."""
     calm, bursty, strict = (
@@ -134,6 +136,7 @@ def test_pools_apart() -> None:
     )  # each pool's cost on its own tokens
 
 
+@pytest.mark.slow
 def test_the_engine_of_the_plan_is_first() -> None:
     """Its command line and the file that it names; with another engine's share of memory, others leave theirs out."""
     best = first(engine="trtllm", kv_cache_dtype="fp8")
@@ -166,6 +169,7 @@ def test_what_is_fixed_is_not_searched() -> None:
         assert flag in " ".join(line)
 
 
+@pytest.mark.slow
 def test_classes_have_their_own_objectives(tmp_path: Path) -> None:
     """A class that asks for little does not loosen the other; both are told of."""
     path = tmp_path / "traffic.yaml"
@@ -199,6 +203,7 @@ def test_offers_are_paid_one_after_another(tmp_path: Path) -> None:
         assert (relax["constraint"], relax["from"], relax["to"]) == ("offers", 1, best.devices)
 
 
+@pytest.mark.slow
 def test_infeasible_objectives_name_what_would_do() -> None:
     """What is named as the nearest feasible objective is feasible."""
     none = planned(tpot="2 ms")
@@ -250,6 +255,7 @@ def test_wrong_questions(options: dict[str, Any], message: str) -> None:
         planned(**options)
 
 
+@pytest.mark.slow
 def test_a_closed_loop_is_little_s_law() -> None:
     """Clients are those who run and those who wait: n = rate x (TTFT + E[m] TPOT)."""
     best = first(rate=None, concurrency=48)
@@ -260,6 +266,7 @@ def test_a_closed_loop_is_little_s_law() -> None:
     assert more.replicas > 1 or more.performance.ttft.mean > best.performance.ttft.mean
 
 
+@pytest.mark.slow
 def test_clients_who_want_one_token_are_served_no_faster_than_the_server_can() -> None:
     """Answers without decode steps: the rate is what prompts allow, and Little's law holds with TTFT alone."""
     for clients in (2, 64):
@@ -332,6 +339,7 @@ def test_clients_are_ranked_by_the_cost_of_a_token() -> None:
     assert [one.hardware for one in hourly.candidates] == [one.hardware for one in by_token.candidates]
 
 
+@pytest.mark.slow
 def test_the_front_leaves_out_what_costs_several_times_as_much() -> None:
     """At most three times the cheapest, however short its times are; `--top` may list others."""
     found = roofline.plan("llama-3.1-8b", hardware="h100-sxm,a100-sxm-80gb,l40s", rate=60, mode="colocated", top=3, **CHAT)

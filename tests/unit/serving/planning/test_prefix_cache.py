@@ -125,6 +125,7 @@ def test_pauses(pause: Pause) -> None:
     assert pause.mean_up_to(math.inf) == pytest.approx(10)
 
 
+@pytest.mark.slow
 def test_a_shared_prompt_is_in_memory_once() -> None:
     """Requests of 4,000 + 160 tokens and 80 more take 265 blocks, of which 250 are the system prompt's.
 
@@ -153,6 +154,7 @@ def test_a_shared_prompt_is_in_memory_once() -> None:
     assert found["bytes_per_token"] == 32 * 2 * 8 * 128 * 2  # layers, K and V, heads, their size, bf16
 
 
+@pytest.mark.slow
 def test_less_memory_forgets_more() -> None:
     """The share of cached prompt tokens falls with memory, and with it the rate; the objectives see longer prompts."""
     talk = {"input_len": 300, "output_len": 200, "turns": 6, "think": "exponential:30 s", "rate": 3}
@@ -169,6 +171,7 @@ def test_less_memory_forgets_more() -> None:
     assert best[0].breaks_at > best[1].breaks_at > best[2].breaks_at
 
 
+@pytest.mark.slow
 def test_simulated_candidates_hold_conversations() -> None:
     """`--simulate` has the conversations too, whose turns go to the replica that holds them: hits are those predicted."""
     talk = {"input_len": 300, "output_len": 100, "turns": 5, "think": "exponential:20 s", "ttft": "1 s", "tpot": "40 ms"}

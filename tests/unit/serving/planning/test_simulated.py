@@ -23,6 +23,7 @@ def simulated(result: Plan) -> Simulated:
     return result.best.simulated
 
 
+@pytest.mark.slow
 def test_predicted_and_simulated_beside_each_other() -> None:
     """At a third of saturation the two agree: TTFT and TPOT within 15 % at p95, no replica more or less."""
     result = planned(rate=8, ttft="2 s", tpot="50 ms", simulate=True)
@@ -43,6 +44,7 @@ def test_predicted_and_simulated_beside_each_other() -> None:
     assert document["tpot_s"]["pP"] == one.latency("tpot", 0.95)[0]
 
 
+@pytest.mark.slow
 def test_replicas_without_need_are_taken_away() -> None:
     """The cap of 0.85 plans a replica more than the objectives need; fewer hold with three seeds, and the next fewer do not."""
     result = planned(rate=50, quantization="fp8", dtype=None, ttft="2 s", tpot="50 ms", simulate=True)
@@ -58,6 +60,7 @@ def test_replicas_without_need_are_taken_away() -> None:
     assert by_replicas[2].requests == 3 * by_replicas[3].requests
 
 
+@pytest.mark.slow
 def test_one_that_misses_gets_more_replicas() -> None:
     """Bursts that the closed form does not hold for: more replicas until the simulation holds, and it is ranked by them."""
     result = planned(rate=20, burstiness=4, ttft="250 ms", tpot="60 ms", simulate=True)
@@ -84,6 +87,7 @@ def test_none_that_holds_is_the_answer_no() -> None:
     assert result.pareto == ()
 
 
+@pytest.mark.slow
 def test_pools_are_skipped_and_named() -> None:
     result = planned(rate=60, ttft="300 ms", tpot="14 ms", mode="any", allow_disaggregated=0, simulate_top=1)
     assert result.simulation is not None
@@ -95,6 +99,7 @@ def test_pools_are_skipped_and_named() -> None:
     assert result.candidates[0].mode == "colocated"  # simulated ones first
 
 
+@pytest.mark.slow
 def test_clients_are_ranked_by_the_rate_that_the_simulation_shows() -> None:
     result = planned(concurrency=64, simulate=True)
     one = simulated(result)
@@ -102,6 +107,7 @@ def test_clients_are_ranked_by_the_rate_that_the_simulation_shows() -> None:
     assert one.requests_per_s == pytest.approx(result.best.requests_per_s, rel=0.1)
 
 
+@pytest.mark.slow
 def test_offline_work_of_which_a_part_is_simulated() -> None:
     """100,000 requests on one replica: the finish time of the first 20,000 and of the rest at their rate; within 4 %."""
     result = planned(tokens=211 * 100_000, deadline="3 h", simulate=True, input_len=300, output_len=211, mode=None)
@@ -122,6 +128,7 @@ def test_a_run_as_plain_data() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_candidates_do_not_share_the_times_of_their_steps() -> None:
     """Three kinds of hardware with the same slots, one after another: each has the TPOT of a simulation of its own."""
     result = planned(

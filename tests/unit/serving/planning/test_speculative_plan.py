@@ -29,6 +29,7 @@ def planned(**options: Any) -> Plan:
     return plan("llama-3.1-8b", hardware="h100-sxm", **OBJECTIVES, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output_len", ["400", "lognormal:300:200:1000", "uniform:1:60"])
 def test_a_plan_is_what_the_simulator_sees(output_len: str) -> None:
     """8 requests/s: mean TTFT and TPOT within 5 %, TPOT at the 95th percentile within 7 %, as without drafts."""
@@ -40,6 +41,7 @@ def test_a_plan_is_what_the_simulator_sees(output_len: str) -> None:
     assert best.tpot.at == pytest.approx(seen.tpot_s.p95, rel=0.07)
 
 
+@pytest.mark.slow
 def test_a_closed_loop_is_what_the_simulator_sees() -> None:
     """32 clients: TPOT and the rate within 3 %."""
     load: dict[str, Any] = {"input_len": 1000, "output_len": 400}

@@ -119,6 +119,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [0, 1, 33])
 @pytest.mark.parametrize(("model", "hardware", "options"), CASES)
 def test_the_table_is_within_two_per_cent(model: str, hardware: str, options: dict[str, Any], batch: int) -> None:

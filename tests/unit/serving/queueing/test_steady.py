@@ -75,6 +75,7 @@ def test_waits_for_seats_are_erlang_c() -> None:
     assert occupied.slot_wait[0] == pytest.approx(waits, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_cycles_by_simulation() -> None:
     """C' = d + w Poisson(lambda C): the first three moments, against a million cycles."""
     rate, seconds, step = 20.0, 0.02, 0.05

@@ -113,6 +113,7 @@ def waiting(load: float, num: int, seed: int) -> np.ndarray:
     return np.asarray(free - np.minimum.accumulate(free) + service)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_of_a_queue() -> None:
     """M/M/1 at half load, 5,000 requests: times in the system are exponential with mean 2.
 
@@ -207,6 +208,7 @@ def test_what_is_not_cut(load: dict[str, Any], method: str) -> None:
         assert (result.warm_up["requests"], result.requests.cut) == (0, 0)
 
 
+@pytest.mark.slow
 def test_intervals_of_a_result() -> None:
     """Around each value, those of several runs around the value of all of them.
 

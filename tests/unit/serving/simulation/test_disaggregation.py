@@ -195,6 +195,7 @@ def test_stepwise_and_seeds(first_token: str) -> None:
         assert getattr(one, name).mean == pytest.approx(getattr(other, name).mean, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_data_parallel_pools() -> None:
     """Attention of 8 data-parallel ranks in decode, tensor parallelism in prefill: what no rank has is not sent twice."""
     path_free = {"rate": 8, "input_len": 1000, "output_len": 40, "requests": 40}
@@ -211,6 +212,7 @@ def test_data_parallel_pools() -> None:
     assert [one["devices"] for one in result.pools] == [8, 8]
 
 
+@pytest.mark.slow
 def test_rate_matching_takes_the_best_split() -> None:
     """Of five replicas the division with the highest rate under saturation is the one that is found, or as good as it."""
     options = {"rate": None, "workload": "at-once:400", "requests": None, "input_len": 2000, "output_len": 100}
@@ -257,6 +259,7 @@ def test_colocated_pools(tmp_path: Path) -> None:
     assert simulated(pools=alike).ttft_s == simulated(replicas=3).ttft_s
 
 
+@pytest.mark.slow
 def test_find_rate_and_goodput_per_gpu() -> None:
     """The highest rate of two pools is more than that of a pool with a replica of each."""
     options = {**SMALL, "rate": None, "requests": 200, "ttft": "300 ms", "tpot": "15 ms", "replications": 1}
@@ -266,6 +269,7 @@ def test_find_rate_and_goodput_per_gpu() -> None:
     assert 0 < two.find_rate["rate"] < four.find_rate["rate"]
 
 
+@pytest.mark.slow
 def test_a_study_counts_the_devices_of_all_pools(tmp_path: Path) -> None:
     """Deployments with and without pools side by side, each with its own step times, devices and cost."""
     path = tmp_path / "pools.yaml"

@@ -32,6 +32,7 @@ def waits_within(load: float, wait: float) -> float:
     return (1 - load) * math.fsum(at**done / math.factorial(done) * math.exp(-at) for done, at in enumerate(terms))
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_known_queue() -> None:
     """One request at a time, outputs of one token: M/D/1.
 
@@ -59,6 +60,7 @@ def test_the_rate_of_a_known_queue() -> None:
 LOAD: dict[str, Any] = {"input_len": "lognormal:500:300", "output_len": 60, "requests": 300, "replications": 2}
 
 
+@pytest.mark.slow
 def test_what_binds() -> None:
     """A tight TPOT, a tight TTFT; a loose one of both is met until the server is saturated."""
     tpot = search(ttft="10 s", tpot="25 ms", **LOAD)
@@ -81,6 +83,7 @@ def test_what_binds() -> None:
     assert Simulation.from_dict(tpot.to_dict()).to_dict() == tpot.to_dict()
 
 
+@pytest.mark.slow
 def test_twice_the_replicas_twice_the_rate() -> None:
     """Two replicas in turn hold about twice as much; the same seeds give the same."""
     one, two = (search(tpot="25 ms", replicas=replicas, **LOAD).find_rate for replicas in (1, 2))
@@ -91,6 +94,7 @@ def test_twice_the_replicas_twice_the_rate() -> None:
     assert again == once
 
 
+@pytest.mark.slow
 def test_a_trace_is_stretched(tmp_path: Path) -> None:
     """The first seed has the trace itself, so that its rate is that of a search with one seed, which has no interval."""
     rows = "".join(f"{0.5 * number},{300 + 7 * (number % 50)},{20 + number % 30}\n" for number in range(400))
@@ -104,6 +108,7 @@ def test_a_trace_is_stretched(tmp_path: Path) -> None:
     assert two["low"] <= two["rate"] <= two["high"]
 
 
+@pytest.mark.slow
 def test_no_rate_holds() -> None:
     """Not one request is as quick as that, however few come."""
     result = search(tpot="1 ms", **LOAD)

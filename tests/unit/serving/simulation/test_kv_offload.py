@@ -81,6 +81,7 @@ def test_without_tiers_nothing_is_said_of_them() -> None:
     assert "kv_offload" not in simulated(requests=20).to_dict()
 
 
+@pytest.mark.slow
 def test_a_file(file: Path) -> None:
     """Tiers in order, a file among the inputs; the same twice; and step by step."""
     options = {"kv_offload": str(file), "replicas": 2}
@@ -101,6 +102,7 @@ def test_a_file(file: Path) -> None:
     assert steps.ttft_s.mean == pytest.approx(result.ttft_s.mean)
 
 
+@pytest.mark.slow
 def test_more_capacity_and_faster_links_help(file: Path, tmp_path: Path) -> None:
     """Hits grow with the host's capacity; from 1 to 100 GB/s TTFT falls."""
     hits = [simulated(kv_offload=size, coalesced=True).prefix_hit_rate for size in ("1 GB", "5 GB", "20 GB", "100 GB")]
@@ -141,6 +143,7 @@ def test_results(file: Path, tmp_path: Path) -> None:
     assert "kv_offload.host.loads" in several.replications["figures"]
 
 
+@pytest.mark.slow
 def test_find_rate_and_study(file: Path, tmp_path: Path) -> None:
     """Both pass the option on; a study finds the file beside its own."""
     options = {**CHAT, "requests": 150, "kv_offload": str(file), "find_rate": True, "replications": 1, "ttft": "1 s"}

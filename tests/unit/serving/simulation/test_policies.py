@@ -245,6 +245,7 @@ def test_what_has_become_too_late_is_dropped(stepwise: bool) -> None:
     assert shed(served) == [(1, 5.0)]
 
 
+@pytest.mark.slow
 def test_every_wait_is_counted() -> None:
     """Little's law: the number that waits, over time, is the time that all of them wait, those that are shed too."""
     for seed in range(120):
@@ -354,6 +355,7 @@ def test_a_gate_lets_no_more_through_than_its_rate(two_classes: str) -> None:
     assert looser.requests.shed < result.requests.shed
 
 
+@pytest.mark.slow
 def test_a_longer_queue_sheds_less_and_waits_longer() -> None:
     """Monotone in the limit."""
     runs = [simulate(rate=24, admission=f"queue:{limit}") for limit in (2, 20, 100)]
@@ -372,6 +374,7 @@ def test_shedding_keeps_the_others_in_time() -> None:
     assert not with_slo.saturated
 
 
+@pytest.mark.slow
 def test_options_are_the_same_step_by_step(two_classes: str) -> None:
     """A whole run with every option, and the same with data-parallel ranks."""
     options: dict[str, Any] = {
@@ -389,6 +392,7 @@ def test_options_are_the_same_step_by_step(two_classes: str) -> None:
     assert one.ttft_s.mean == pytest.approx(other.ttft_s.mean)
 
 
+@pytest.mark.slow
 def test_a_starved_request_is_named(two_classes: str) -> None:
     """Under `priority` beyond saturation the second class waits for all of the first.
 
@@ -418,6 +422,7 @@ def test_fair_shares_follow_the_weights(two_classes: str) -> None:
     assert fair[1]["ttft_s"] > fcfs[1]["ttft_s"]
 
 
+@pytest.mark.slow
 def test_errors_change_the_order_by_seed_alone() -> None:
     """The same seed is the same run; another error another one."""
     runs = [simulate(rate=30, scheduler="sjf", length_error=error).e2e_s.mean for error in (0, 0.5, 0.5)]
@@ -425,6 +430,7 @@ def test_errors_change_the_order_by_seed_alone() -> None:
     assert runs[0] == known != runs[1] == runs[2]
 
 
+@pytest.mark.slow
 def test_find_rate_and_replications_take_them() -> None:
     """What is shed misses the objective, so that the rate found is one at which little is."""
     options: dict[str, Any] = {"ttft": "1 s", "requests": 400, "find_rate": True, "replications": 1, "percentile": 95}

@@ -118,6 +118,7 @@ def swapped(**given: Any) -> float:
     return found.preemption["swap_s"]
 
 
+@pytest.mark.slow
 def test_words_of_copies_are_those_of_preempt() -> None:
     """Each says what it does: slower links and unpinned memory take longer, one call is quicker than one a block."""
     plain = swapped()

@@ -106,6 +106,7 @@ def simulated(**options: Any) -> dict[str, Any]:
     return roofline.simulate("deepseek-v3", "dgx-h200", **{**NODE, **options}).to_dict()
 
 
+@pytest.mark.slow
 def test_balancing_pays_where_lengths_vary() -> None:
     """Closed loop, prompts of 4,000 tokens: at random all ranks wait for each prompt; held, they start together."""
     load = {"workload": "closed:512", "input_len": "lognormal:4000:400", "output_len": "lognormal:300:200", "requests": 3000}
@@ -131,6 +132,7 @@ def test_what_is_not_simulated_is_refused() -> None:
         roofline.simulate("llama-3.1-8b", "h100-sxm", rate=1, input_len=10, output_len=10, attention_dp_balance=True)
 
 
+@pytest.mark.slow
 def test_published_throughput_of_attention_dp(truth: Path) -> None:
     """DeepSeek-R1 on four B200 or GB200, prompts of 8k, all requests at once: NVIDIA's figures: 1.02 and 1.03 of them."""
     path = truth / "truth" / "serving" / "published.csv"

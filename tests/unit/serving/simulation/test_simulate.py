@@ -35,6 +35,7 @@ def run(**given: Any) -> Simulation:
     return simulate(MODEL, HARDWARE, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"replicas": 2, "router": "least-loaded"}], ids=["one", "two"])
 def test_nothing_waits_for_the_garbage_collector(options: dict[str, Any]) -> None:
     """Step tables have megabytes, and few objects for the collector to count: they are freed without it."""
@@ -103,6 +104,7 @@ def test_the_memory_of_a_lone_decode_is_busy() -> None:
     assert long_prompt["compute"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_rate_beyond_capacity_is_recognised() -> None:
     """A server that answers so many of all that come at once saturates at twice that rate, and not at half."""
     load = {"input_len": "lognormal:1155:900:8000", "output_len": "uniform:100:300", "requests": 2000}
@@ -137,6 +139,7 @@ def test_stepwise_is_the_same() -> None:
     assert one["itl_s"]["p99"] == pytest.approx(other["itl_s"]["p99"], rel=2e-3)
 
 
+@pytest.mark.slow
 def test_goodput_counts_what_keeps_to_the_slo() -> None:
     """All, half and none of the requests, by the median TTFT."""
     plain = run(rate=4, **QUICK)
@@ -367,6 +370,7 @@ preempt("llama-3.1-8b", "h100-sxm", tokens=4096, max_num_batched_tokens=10**12)
 """
 
 
+@pytest.mark.slow
 def test_memory_goes_by_the_requests_not_by_the_limits() -> None:
     """In 3 GiB: more clients than requests are as many as requests, and limits that nothing reaches cost nothing."""
     done = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=120, check=False)
@@ -433,6 +437,7 @@ def test_a_deployment_that_does_not_fit() -> None:
     assert found.requests.completed == 0
 
 
+@pytest.mark.slow
 def test_stopped() -> None:
     """Ctrl-C ends a run where it is; what had ended by then is counted, and the handler is as it was."""
     before = signal.getsignal(signal.SIGINT)

@@ -185,6 +185,7 @@ def test_nothing_accepted_is_a_token_a_round() -> None:
 # Against `analyze`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "hardware", "options", "basis"),
     [
@@ -248,6 +249,7 @@ def test_no_drafted_tokens_are_no_speculation() -> None:
     assert replace(none, assumptions=()).to_json() == replace(plain, assumptions=()).to_json()
 
 
+@pytest.mark.slow
 def test_the_same_whatever_the_way() -> None:
     """Step by step: the same result, also where caches are dropped and prompts have something in common."""
     setting: dict[str, Any] = {
@@ -284,6 +286,7 @@ def test_what_is_refused(options: dict[str, Any], message: str) -> None:
 # As published, in shape
 
 
+@pytest.mark.slow
 def test_speculation_hurts_at_high_load() -> None:
     """It reduces latency at low rates, and increases it at high rates, or where few drafts are accepted.
 
@@ -320,6 +323,7 @@ def test_long_contexts_pay_again_at_large_batches() -> None:
     assert min(speedup(1, 100), speedup(1, 32_000)) > 1
 
 
+@pytest.mark.slow
 def test_ranks_draft_together() -> None:
     """Data-parallel ranks: the same step by step; the experts compute the verified tokens of all of them."""
     setting: dict[str, Any] = {

@@ -58,6 +58,7 @@ def assert_near(errors: list[float]) -> None:
     assert in_order[-1] <= ODD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_decode(name: str, basis: Basis) -> None:
@@ -73,6 +74,7 @@ def test_decode(name: str, basis: Basis) -> None:
     assert_near(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_steps_with_prompts(name: str, basis: Basis) -> None:

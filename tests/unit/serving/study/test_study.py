@@ -67,6 +67,7 @@ def bytes_of(path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_runs_are_those_of_simulate(result: StudyResult) -> None:
     """In the order of the grid, the last axis first; figures of one of them to the last digit."""
     assert result.runs == len(result.table) == 2 * 2 * 2 * 2
@@ -102,6 +103,7 @@ def test_the_comparison_is_of_all_seeds(result: StudyResult) -> None:
     assert "Highest goodput" in str(result)
 
 
+@pytest.mark.slow
 def test_a_folder_goes_on_where_it_was(content: Study, result: StudyResult, tmp_path: Path) -> None:
     """Some runs gone, one damaged, one half written: only those are run again, and all bytes are as before."""
     path = tmp_path / "study"
@@ -137,6 +139,7 @@ def test_the_same_bytes_in_any_order(executor: str, content: Study, tmp_path: Pa
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_another_study_is_refused(tmp_path: Path) -> None:
     """With the first thing that has changed; a folder of something else too."""
     path = tmp_path / "study"

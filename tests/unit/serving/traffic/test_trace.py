@@ -202,6 +202,7 @@ def test_quotes_and_line_ends(tmp_path: Path) -> None:
     assert (trace.prompts.tolist(), trace.outputs.tolist()) == ([1, 3], [2, 4])
 
 
+@pytest.mark.slow
 def test_a_long_trace_is_read_quickly(tmp_path: Path) -> None:
     """20,000 rows take less than five times what it takes to split and convert them: no object is made of each row."""
     rows = "".join(f"{index * 0.18:.6f},{1 + index % 4000},{1 + index % 500}\n" for index in range(20_000))
@@ -319,6 +320,7 @@ def test_pairs_alone() -> None:
     assert pairs.output_len.mean == 4
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(1, 10_000), st.integers(1, 3000)), min_size=1, max_size=80),

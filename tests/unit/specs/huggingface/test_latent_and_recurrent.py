@@ -48,6 +48,7 @@ def assumed(config: Config) -> dict[str, Any]:
 ZEROS = {"first_k_dense_replace", "num_hash_layers", "attn_layer_offset", "expert_layer_offset", "num_local_experts"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_nothing_is_missed_in_silence(name: str) -> None:
     """A wrong, absent or misspelt key is refused by name, or changes nothing, or what was taken for it is on record."""

@@ -17,6 +17,7 @@ PAGE = Path(__file__).resolve().parents[4] / "docs" / "published-figures.md"
 VERDICTS = {"exact in the limit": "limit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", rows().values(), ids=lambda row: row.id)
 def test_its_lesson_cites_it(row):
     """A row that no lesson cites is listed here by its id."""

@@ -28,6 +28,7 @@ def headings(path):
     return re.findall(r"^## (.+)$", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_files():
     assert [done(name).head.number for name in NAMES] == [int(name[:2]) for name in NAMES]
     assert [done(name).title.split(". ")[0] for name in NAMES] == [str(int(name[:2])) for name in NAMES]

@@ -86,6 +86,7 @@ def test_exams_are_done_in_time_and_ask_about_every_lesson(seed: int) -> None:
         assert len({entry.template for entry in sheet.problems}) == len(asked)
 
 
+@pytest.mark.slow
 def test_one_seed_makes_the_same_term_and_another_makes_another(term: tuple[Path, Term], tmp_path: Path) -> None:
     """Byte for byte; and all assignments and exams differ by their seed."""
     folder, made = term
@@ -168,6 +169,7 @@ def test_wrong_requests_are_refused(tmp_path: Path) -> None:
         build(tmp_path, 1, "year")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """One command and one seed; a negative one is refused."""
     script = str(LESSONS / "term.py")

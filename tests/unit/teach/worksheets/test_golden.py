@@ -226,6 +226,7 @@ def test_active_parameters() -> None:
     assert 12879925248 in {one.answer.value for one in found}
 
 
+@pytest.mark.slow
 def test_claims_are_judged_by_the_bus_and_the_memory() -> None:
     """A user alone gets at most bandwidth / weights; what does not fit is said not to."""
     gib = {"A100 SXM4": 80, "H100 SXM5": 79.65, "H200": 140.4, "A100 PCIe": 40}

@@ -20,6 +20,7 @@ SEEDS, WRITTEN, SOLVED = range(1000), range(40), range(3)
 ALL = list(TEMPLATES.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", ALL, ids=lambda one: one.id)
 def test_a_thousand_seeds(template: Template) -> None:
     """The answer is a positive, finite number; every mistake is another, by more than the tolerance, and mistakes differ."""
