@@ -94,6 +94,13 @@ def test_correlated_batches_are_merged_or_refused() -> None:
     assert error.deviation == pytest.approx(1 / 8, rel=0.6)
 
 
+def test_pairs_of_an_odd_number_of_batches() -> None:
+    """15 batches of which neighbours are alike become 8, the fewest there may be; 13 would become 7."""
+    alike = np.repeat([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0], 2)
+    assert ratio_error(alike[:15] + 100, np.ones(15)) is not None
+    assert ratio_error(alike[:13] + 100, np.ones(13)) is None
+
+
 def test_few_requests_have_no_percentile() -> None:
     """Beyond the 99th percentile of 300 requests are 3, of 2,000 are 20; ten at least."""
     rng = np.random.default_rng(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.report.simulation.page import first_view
 from roofline.report.simulation.summary import verdict
+from roofline.serving.simulation.find_rate import TOLERANCE, _Search
 from roofline.serving.simulation.result import Simulation
 from roofline.serving.simulation.run import Interrupts
 from roofline.serving.simulation.simulate import simulate
@@ -55,6 +57,75 @@ def test_the_rate_of_a_known_queue() -> None:
     assert len(found["rates"]) == len(found["seeds"]) == 5
     assert found["percentile"] == 0.9
     assert result.workload["rate"] == pytest.approx(found["rate"], rel=1e-3)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Of a run what the search looks at."""
+
+    classes: list[dict[str, Any]]
+    workload: dict[str, Any]
+    within_slo: float
+    saturated: bool = False
+    fits: bool = True
+    interrupted: bool = False
+    find_rate: dict[str, Any] | None = None
+
+
+def answering(**limits: float) -> Any:
+    """A server for two classes: up to a rate for each objective, which grows by 1 with the seed, 95 % meet it, and beyond less.
+
+    The class "hasty" has both objectives, and misses them by ten times as much as the class "patient".
+    """
+    rates: list[tuple[float, int, Any]] = []
+
+    def simulate(model: str, hardware: str, *, rate: float, seed: int, **options: Any) -> Answered:
+        rates.append((rate, seed, options.get("requests")))
+        classes = []
+        for slope in (1.0, 0.1):
+            within = {name: 0.95 - max(rate / (limits[name] + seed) - 1, 0) * slope for name in limits}
+            classes.append({f"within_{name}": within.get(name) for name in ("ttft", "tpot", "slo")})
+            classes[-1] |= {"name": f"slope {slope}", "within_slo": min(within.values())}
+        described = [{"percentile": 0.9, **{f"{name}_s": limits.get(name) for name in ("ttft", "tpot")}}] * 2
+        return Answered(classes, {"classes": described, "rate": rate}, min(one["within_slo"] for one in classes))
+
+    simulate.rates = rates  # type: ignore[attr-defined]
+    return simulate
+
+
+@pytest.mark.parametrize(("limits", "binds"), [({"ttft": 9.0, "tpot": 12.0}, "ttft"), ({"ttft": 12.0, "tpot": 9.0}, "tpot")])
+def test_the_highest_rate_of_each_seed(limits: dict[str, float], binds: str) -> None:
+    """90 % are met up to 1.05 x 9 with seed 0, and 1.05 x (9 + k) with seed k: the mean of three is 10.5.
+
+    The deviation of 9.45, 10.5 and 11.55 is 1.05, t(0.975, 2) = 4.3027: 10.5 +- 4.3027 x 1.05/sqrt(3) = 10.5 +- 2.608. A search
+    ends with the rate that holds, at most `TOLERANCE` below the limit.
+    """
+    simulate = answering(**limits)
+    search = _Search(simulate, "m", "h", {"requests": 7}, None, 3, 0)
+    result: Any = search.run(4.0)
+    found = result.find_rate
+    for rate, limit in zip(found["rates"], (9.45, 10.5, 11.55), strict=True):
+        assert limit / (1 + TOLERANCE) - 1e-3 <= rate <= limit
+    assert (found["seeds"], found["binds"], found["percentile"]) == ([0, 1, 2], binds, 0.9)
+    mean = sum(found["rates"]) / 3
+    assert found["rate"] == pytest.approx(mean)
+    assert found["high"] - mean == pytest.approx(mean - found["low"]) == pytest.approx(2.608, rel=0.05)
+    assert result.workload["rate"] == pytest.approx(mean, rel=1e-3)
+    assert simulate.rates[0] == (4.0, 0, 1)  # whether it fits, and what the classes are
+    assert {requests for _, _, requests in simulate.rates[1:]} == {7}
+    assert len({(rate, seed) for rate, seed, requests in simulate.rates[1:-1]}) == len(simulate.rates) - 2  # none twice
+    beyond = next(point for point in found["points"] if point["seed"] == 0 and not point["holds"])
+    worst = 0.95 - (beyond["rate"] / 9 - 1)
+    assert beyond[f"within_{binds}"] == pytest.approx(worst)  # of the class that is worse off
+
+
+def test_not_even_the_lowest_rate_holds() -> None:
+    """Where 95 % are wanted of 94 %, no rate is found, and what fails is said."""
+    search = _Search(answering(tpot=1e-9), "m", "h", {"requests": 7}, 0.96, 2, 5)
+    result: Any = search.run(1.0)
+    assert (result.find_rate["rate"], result.find_rate["binds"], result.find_rate["rates"]) == (None, "tpot", [])
+    assert result.find_rate["percentile"] == 0.96
+    assert result.workload["rate"] == min(point["rate"] for point in result.find_rate["points"])
 
 
 LOAD: dict[str, Any] = {"input_len": "lognormal:500:300", "output_len": 60, "requests": 300, "replications": 2}

@@ -14,7 +14,7 @@ from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.kv_tiers import KVTiers, Tier, TierConfig, Transfer, common_blocks
 from roofline.serving.simulation.prefix_cache import ENDLESS, Content
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.step_log import END, LOAD
+from roofline.serving.simulation.step_log import END, LOAD, RUN
 
 TIMES = AffineStepTime(1.0, token=0.25)
 A: Content = ((-1, ENDLESS),)
@@ -92,6 +92,10 @@ def test_blocks_that_the_device_has_lost_come_from_the_host() -> None:
     # 4 and 5 blocks; the 17 tokens of the third have 4 full blocks, which are there
     assert (tier.num_loads, tier.num_blocks_loaded, tier.num_blocks_stored) == (1, 3, 9)
     assert (tier.reads.transfer_s, tier.writes.transfer_s, tier.load_s, tier.wait_s) == pytest.approx((0.3, 0.09, 0.35, 0.0))
+    rows = [dict(zip(RUN, served.log.runs[at : at + len(RUN)], strict=True)) for at in range(0, len(served.log.runs), len(RUN))]
+    (idle,) = (row for row in rows if row["begins"] == 20.0)
+    # nothing runs meanwhile; the 16 tokens that are there, or are loaded, take 4 of the device's blocks
+    assert idle == pytest.approx({**dict.fromkeys(RUN, 0.0), "begins": 20.0, "ends": 20.35, "running": 1.0, "blocks": 4.0})
 
 
 def test_a_load_that_is_slower_is_not_taken() -> None:

@@ -13,6 +13,7 @@ from simulated import AffineStepTime, Event, Served, serve
 import roofline
 from roofline.errors import InputError
 from roofline.predict.drafts import resolve
+from roofline.predict.timing import pipeline, timed
 from roofline.serving.queueing.rounds import RoundDraws, RoundLengths
 from roofline.serving.simulation.kv_cache import EngineConfig, SpeculativeRounds
 from roofline.serving.simulation.request import Request
@@ -21,7 +22,7 @@ from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.speculative_tables import SpeculativeTables
 from roofline.serving.simulation.step_log import RUN
 from roofline.serving.simulation.step_tables import StepTables
-from roofline.specs.workload import Segment
+from roofline.specs.workload import Segment, decode
 
 A, B = 0, 1
 TIMES = AffineStepTime(1.0, token=0.25)
@@ -227,6 +228,26 @@ def test_rounds_of_batches_are_those_of_analyze() -> None:
             assert tables.mixed(batch, batch * context, ()) == pytest.approx(took, rel=0.01), (batch, context)
     prefill = speculation.prefill((Segment(1, 2000, 0),)).estimate
     assert tables.mixed(0, 0, ((2000, 0),)) == pytest.approx(prefill, rel=0.01)
+
+
+@pytest.mark.parametrize(("batch", "context", "prompts"), [(64, 1000, 40), (7, 3000, 1)])
+def test_prompts_beside_rounds(batch: int, context: int, prompts: int) -> None:
+    """The last tokens of prompts beside a round: by the graph, to 12 digits at the bound.
+
+    Of the model, `batch` x 5 tokens that are verified and the prompts' are one step, which reads the weights once. The first
+    step of the draft has the prompts too. Of a prompt that is one token, logits of all tokens are those of the last.
+    """
+    request, speculation = resolve("llama-3.1-8b", "h100-sxm", batch=1, input_len=1, context=1, **DRAFT)
+    assert speculation is not None
+    assert speculation.draft.step is not None
+    tables = SpeculativeTables(request, "bound", 32_768, 256, speculation=speculation)
+    last = (Segment(1, 1, 500),) * prompts
+    verified = (Segment(batch, 5, context, decode=True), *last)
+    compared = timed(request, {"rejection": (speculation.comparison(batch), 1)}, verified)
+    drafting, first = speculation.drafting(batch, context), decode(batch, context)
+    expected = pipeline(speculation.verifier, verified).bound + compared.bound + drafting.bound  # type: ignore[operator]
+    expected += speculation.draft.step((*first, *last)).bound - speculation.draft.step(first).bound  # type: ignore[operator]
+    assert tables.mixed(batch, batch * context, ((1, 500),) * prompts) == pytest.approx(expected, rel=1e-12)
 
 
 def test_blocks_hold_the_draft_too() -> None:
