@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fuzz.choices import Choices
+from fuzz.specs import section
+from pydantic import ValidationError
 from small_models import GQA, MOE, WIDTH, small_model
 
 import roofline
-from roofline.blocks.checkpoint import layer_weights
+from roofline.blocks import kinds
+from roofline.blocks.base import merge_partial_outputs
+from roofline.blocks.checkpoint import layer_weights, non_layer_weights
 from roofline.graph.build import build
-from roofline.predict.parameters import TWO_BYTES
+from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.workload import Segment, decode
+from roofline.specs.workload import Segment, decode, prefill
 
 TOKENS = 16
 
@@ -34,6 +45,36 @@ def _weights(layer: dict[str, Any]) -> dict[str, Any]:
 def fp32() -> Any:
     """Everything in four bytes."""
     return prepare("gpt2", "h100-sxm", dtype="fp32").precision
+
+
+def _drawn(role: Any, kind: str) -> Iterator[dict[str, Any]]:
+    """Layers with a block of a kind whose keys are drawn, as far as they go together."""
+    for seed in range(40):
+        tape = random.Random(f"{kind} {seed}").randbytes(200)  # noqa: S311 - no secret
+        layer = {role: section(Choices(tape), kinds(role)[kind])}
+        with suppress(ValidationError):
+            small_model(layer)
+            yield layer
+
+
+KINDS = [(role, kind) for role in ("mixer", "mlp") for kind in kinds(role) if kind != "loop_attention"]  # type: ignore[arg-type]
+"""All but the one that reads the cache of a layer before it."""
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("role", "kind"), KINDS, ids=[kind for _, kind in KINDS])
+def test_blocks_of_any_keys(role: str, kind: str, fp32: Any) -> None:
+    """In fp32 each operator has fp32, and the parameters of operators are those of its tensors in a checkpoint."""
+    layers = list(islice(_drawn(role, kind), 4))
+    assert len(layers) == 4
+    for layer in layers:
+        for step in (decode(TOKENS, 1024), prefill(2, 512)):
+            for name, operator in _operators(layer, fp32, step).items():
+                assert (operator.dtypes.weight.name, operator.dtypes.activation.name) == ("fp32", "fp32"), (name, layer)
+        model = small_model(layer)
+        weights = [*non_layer_weights(model), *layer_weights(model, next(iter(model.layer_types.values())))]
+        stored = sum((math.prod(weight.shape) + weight.bias) * max(weight.copies, 1) for weight in weights)
+        assert count_parameters(model).total == stored, layer
 
 
 def test_norms_of_parallel_blocks() -> None:
@@ -107,6 +148,81 @@ def test_a_rotation_of_the_indexer_of_blocks() -> None:
     assert (ropes[2].rotary_dim, ropes[None].rotary_dim) == (2, 16)
 
 
+def test_norms_of_the_indexer_of_blocks() -> None:
+    """16 tokens: a query of 16 elements for each of 4 KV heads, and one key."""
+    mixer = {**GQA, "kind": "block_sparse_gqa", "index_head_dim": 16, "index_block_size": 64, "index_topk_blocks": 4}
+    operators = _operators({"mixer": {**mixer, "qk_norm": "head"}})
+    norms = [operators[f"attention/indexer/{name}_norm"] for name in "qk"]
+    assert [(norm.rows, norm.width) for norm in norms] == [(TOKENS * 4, 16), (TOKENS, 16)]
+    assert operators["attention/indexer/k_write"].elements == TOKENS * 16
+
+
+def test_gates_of_full_rank() -> None:
+    """2 heads of 8 elements: one matrix to all 16, or one down to the 8 of a head and one up."""
+    mixer = {"kind": "kda", "linear_num_heads": 2, "linear_head_dim": 8}
+    whole, low = (_operators({"mixer": {**mixer, "full_rank_gates": full}}) for full in (True, False))
+    for gate in "fg":
+        one = whole[f"linear_attention/{gate}_proj"]
+        down, up = (low[f"linear_attention/{gate}_{half}_proj"] for half in "ab")
+        assert (one.m, one.n, one.k) == (TOKENS, 16, WIDTH)
+        assert (down.m, down.n, down.k, up.m, up.n, up.k) == (TOKENS, 8, WIDTH, TOKENS, 16, 8)
+
+
+def test_partial_outputs_are_merged() -> None:
+    """3 sequences with 8 heads of 16 elements; 4 devices divide their keys.
+
+    Under context parallelism (2 apart) each has all 24 heads of the sequences. Tensor-parallel devices have gathered the
+    queries of all, four times as many, and keep their own sums.
+    """
+    vector = TWO_BYTES.dtypes("norm")
+
+    def merged(decode_ranks: int, stride: int, *, decodes: bool = True) -> dict[str, Any]:
+        site: Any = SimpleNamespace(key_ranks=4, decode_ranks=decode_ranks, context_stride=stride)
+        return merge_partial_outputs(site, Segment(3, 1, 100, decode=decodes), 8, 16, vector, "_1")
+
+    context, tensor = merged(1, 2), merged(4, 1)
+    gathered, rescaled, summed = context.values()
+    assert list(context) == ["core_1/lse_all_gather", "core_1/rescale", "core_1/all_reduce"]
+    assert (gathered.elements, gathered.world, gathered.stride, gathered.dtypes.activation.name) == (24 * 4, 4, 2, "fp32")
+    assert (rescaled.rows, rescaled.width, rescaled.parts) == (24, 16, 4)
+    assert (summed.elements, summed.world, summed.stride) == (24 * 16, 4, 2)
+    gathered, rescaled, summed = tensor.values()
+    assert list(tensor)[-1] == "core_1/reduce_scatter"
+    assert (gathered.elements, gathered.stride, rescaled.rows, summed.elements) == (96 * 4, 1, 96, 96 * 16)
+    assert merged(1, 2, decodes=False) == {}
+
+
+def test_copies_of_experts() -> None:
+    """8 experts and 4 copies on 4 devices: 3 slots on each."""
+    model = small_model({"mlp": MOE})
+    deployment = Deployment(data_parallel_size=4, expert_parallel_size=4, num_redundant_experts=4)
+    graph = dict(build(model, deployment, TWO_BYTES, decode(TOKENS, 1024)))
+    (up,) = [operator for path, (operator, _) in graph.items() if path.endswith("experts/up_proj")]
+    assert (up.local_experts, up.redundant, up.experts) == (3, 4, 8)
+
+
+def test_caches_that_every_device_holds() -> None:
+    """Those without heads to divide: of latents, and of compressed entries."""
+    assert {kind for kind, block in kinds("mixer").items() if block.cache_replicated} == {"mla", "csa"}
+
+
+def test_what_blocks_say_of_themselves() -> None:
+    """Of lightning attention its heads."""
+    mixer = {"kind": "lightning_attention", "num_attention_heads": 12, "head_dim": 8}
+    (block,) = small_model({"mixer": mixer}).mixers
+    assert block.describe().endswith(", 12 heads")
+
+
+def test_weights_of_alternating_updates() -> None:
+    """Of 4 streams: 16 x 4 for their prediction, 4 x 4 for their correction, one of the width for each stream's router."""
+    model = small_model({"norms": "both"}, altup_num_inputs=4)
+    weights = {weight.key: weight.shape for weight in layer_weights(model, next(iter(model.layer_types.values())))}
+    altup = {key.removeprefix("altup."): shape for key, shape in weights.items() if key.startswith("altup.")}
+    assert altup == {
+        "norm": (WIDTH,), "router": (4, WIDTH), "prediction": (16, 4), "correction": (4, 4), "scale": (WIDTH,),
+    }  # fmt: skip
+
+
 @pytest.mark.every_case
 @pytest.mark.parametrize(
     ("keys", "lengths", "reader"),
@@ -127,11 +243,12 @@ def test_a_prefix_is_read_by_the_segment_that_sees_most_of_it(
     assert reads == {cached: int(cached == reader) for cached in lengths}
 
 
-def test_a_second_pass_weighs_two_outputs() -> None:
-    """12 heads of 16 elements: a gate per head and token, and a sum of both outputs."""
+def test_a_second_pass_weighs_two_outputs(fp32: Any) -> None:
+    """12 heads of 16 elements: a gate per head and token, and a sum of both outputs, in the format of the layer."""
     looped = {"mixer": {**GQA, "kind": "loop_attention", "sliding_window": 64}, "shared_weights": True}
-    graph = dict(build(small_model({}, looped), Deployment(), TWO_BYTES, decode(TOKENS, 1024)))
+    graph = dict(build(small_model({}, looped), Deployment(), fp32, decode(TOKENS, 1024)))
     (total,) = [operator for path, (operator, _) in graph.items() if path.endswith("/loop_sum")]
     (weighed,) = [operator for path, (operator, _) in graph.items() if path.endswith("/loop_weigh")]
     assert total.elements == TOKENS * 12 * 16
     assert (weighed.rows, weighed.width, weighed.spread) == (TOKENS, 12, 16)
+    assert {operator.dtypes.activation.name for operator in (total, weighed)} == {"fp32"}
