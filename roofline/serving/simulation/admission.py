@@ -238,7 +238,7 @@ def _seconds(num_tokens: int, scheduler: Scheduler) -> float:
     batch, mixed = scheduler.batch, scheduler.policy.mixed_steps
     num_sequences, num_cached_tokens = (batch.num_sequences, batch.num_cached_tokens) if mixed else (0, 0)
     if (most := scheduler.max_num_seqs - 1) < num_sequences:  # one has to end first
-        num_sequences, num_cached_tokens = most, num_cached_tokens * most // num_sequences
+        num_sequences, num_cached_tokens = most, num_cached_tokens * most / num_sequences
     budget = max(scheduler.max_num_batched_tokens - num_sequences * scheduler.num_step_tokens, 1)
     num_steps, rest = divmod(num_tokens, budget)
     step = scheduler.step_time.mixed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from simulated import AffineStepTime, LinearCosts, Served, serve, world
 import roofline
 from roofline.errors import InputError
 from roofline.report.simulation.summary import remarks
-from roofline.serving.simulation.admission import ADMISSION, QueueLimit, TokenBuckets, TTFTControl, parse_admission
+from roofline.serving.simulation.admission import ADMISSION, QueueLimit, TokenBuckets, TTFTControl, _seconds, parse_admission
 from roofline.serving.simulation.candidates import CANDIDATES
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import PreemptionPolicy
@@ -243,6 +244,33 @@ def test_what_has_become_too_late_is_dropped(stepwise: bool) -> None:
     requests = sent((0, 10, 10), (0.5, 10, 3))
     served = serve("vllm-v1", requests, SECOND, ONE_SLOT, stepwise=stepwise, admission=lambda: TTFTControl([5.0]))
     assert shed(served) == [(1, 5.0)]
+
+
+@pytest.mark.parametrize(
+    ("running", "mixed", "seconds"),
+    [
+        # one of 4 has to end: 3 x 2 of 64 tokens decode; 2 steps of 58 beside 750 cached tokens, and 14 more
+        (4, True, 2 * (1 + 3 + 58 / 4 + 0.75) + (1 + 3 + 14 / 4 + 0.75)),
+        # 2 x 2 decode: 2 steps of 60 beside 1,000, and 10 more
+        (2, True, 2 * (1 + 2 + 60 / 4 + 1) + (1 + 2 + 10 / 4 + 1)),
+        (4, False, 2 * (1 + 64 / 4) + (1 + 2 / 4)),  # prompts have steps of their own
+    ],
+)
+def test_seconds_until_prompts_are_computed(running: int, mixed: bool, seconds: float) -> None:
+    """130 tokens in steps of 64, of which each sequence that decodes takes 2.
+
+    A step takes 1 s, and 1 s per sequence, 1/4 s per new token, 1 ms per cached one.
+    """
+
+    def step(num_sequences: int, num_cached_tokens: float, chunks: list[tuple[int, int]]) -> float:
+        return 1 + num_sequences + sum(new for new, _ in chunks) / 4 + num_cached_tokens / 1000
+
+    scheduler: Any = SimpleNamespace(
+        batch=SimpleNamespace(num_sequences=running, num_cached_tokens=1000), policy=SimpleNamespace(mixed_steps=mixed),
+        max_num_seqs=4, max_num_batched_tokens=64, num_step_tokens=2, step_time=SimpleNamespace(mixed=step),
+    )  # fmt: skip
+    assert _seconds(130, scheduler) == pytest.approx(seconds)
+    assert _seconds(0, scheduler) == 0
 
 
 @pytest.mark.slow

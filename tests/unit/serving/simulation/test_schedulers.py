@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from simulated import AffineStepTime, serve
 import roofline
 from roofline.errors import UnknownNameError
 from roofline.registry import Registry
+from roofline.serving.simulation.decode_batch import run_seconds, steps_until
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.scheduler import SchedulingPolicy
+from roofline.serving.simulation.scheduler import Scheduler, SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS, VLLM_V1
 
 
@@ -94,3 +96,43 @@ def test_one_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         _registry(monkeypatch, mine, replace(mine, about="another"))["mine"]
     with pytest.raises(TypeError, match="not to a SchedulingPolicy"):
         _registry(monkeypatch, "mine")["mine"]
+
+
+def test_steps_that_grow_shorter() -> None:
+    """The first step takes (n - 1/2)/k s, and each 1/k s less than the one before.
+
+    The n-th ends where the parabola has its top: what a root is taken of is 0 there, and may be rounded to less.
+    """
+    for n in range(1, 30):
+        for k in range(3, 12):
+            seconds, slope = (n - 0.5) / k, -1 / k
+            ends = run_seconds(n, seconds, slope)
+            assert ends == pytest.approx(n * n / (2 * k))
+            assert steps_until(ends, 0.0, seconds, slope, n) == n
+
+
+def test_unfinished_requests_are_in_one_of_five_places() -> None:
+    """1 waits, 2 run, 3 are swapped, of 4 the cache comes, and of 5 it has come."""
+    places: Any = SimpleNamespace(waiting=[0], running=[0] * 2, swapped=[0] * 3, num_receiving=4, received=[0] * 5)
+    assert Scheduler.num_unfinished.fget(places) == 15  # type: ignore[attr-defined]
+
+
+def test_what_sets_schedulers_apart() -> None:
+    """As their `about` and `source` say.
+
+    Chunks came with Sarathi; Orca and what follows it reserve blocks for whole outputs; static batching, vLLM's V0 and SGLang do
+    not mix prompts and decodes in a step.
+    """
+    v1 = {"vllm-v1", "vllm-v1-async", "fair", "priority", "sjf"}
+    expected = {
+        "full_prompt_must_fit": v1 | {"sglang"},
+        "chunked_prefill": v1 | {"sglang", "sarathi"},
+        "reserves_output": {"orca", "no-evict", "static"},
+        "slot_while_receiving": {"no-evict"},
+        "static_batching": {"static"},
+        "async_scheduling": {"vllm-v1-async", "sglang"},
+        "mixed_steps": set(SCHEDULERS) - {"static", "vllm-v0", "sglang"},
+        "loads_prefixes": set(SCHEDULERS) - {"static", "vllm-v0"},
+    }
+    for flag, names in expected.items():
+        assert {name for name, policy in SCHEDULERS.items() if getattr(policy, flag)} == names, flag

@@ -68,6 +68,9 @@ def test_one_request_takes_its_steps() -> None:
     assert found.duration_s == found.e2e_s.mean
     assert found.throughput["output_tokens_per_s"] == pytest.approx(50 / found.duration_s)
     assert (found.offered_rate, found.saturated, found.goodput) == (None, False, None)
+    # the steps that stand for all: the prompt, of which nothing is cached, and one sequence with half of its output
+    steps_of_all = {name: (step["batch"], step["new_tokens"], step["cached_tokens"]) for name, step in found.steps.items()}
+    assert steps_of_all == {"prefill": (1, 500, 0), "decode": (1, 1, 525)}
 
 
 def test_the_interval_of_a_rate_is_that_of_its_steps() -> None:
