@@ -120,8 +120,8 @@ def test_unfinished_requests_are_in_one_of_five_places() -> None:
 def test_what_sets_schedulers_apart() -> None:
     """As their `about` and `source` say.
 
-    Chunks came with Sarathi; Orca and what follows it reserve blocks for whole outputs; static batching, vLLM's V0 and SGLang do
-    not mix prompts and decodes in a step.
+    Chunks came with Sarathi; Orca and what follows it reserve blocks for whole outputs; static batching, vLLM's V0 and SGLang
+    do not mix prompts and decodes in a step.
     """
     v1 = {"vllm-v1", "vllm-v1-async", "fair", "priority", "sjf"}
     expected = {
