@@ -83,7 +83,7 @@ def test_what_it_prints(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert list(document)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
     assert {*document} >= {"problems", "roofline", "python", "system", "dependencies", "extras", "data", "gpus", "torch"}
     assert {entry["name"] for entry in document["dependencies"]} >= {"numpy", "pydantic", "typer"}
-    assert [entry["name"] for entry in document["extras"]["cluster"]] == ["pyarrow", "distributed"]  # cluster holds parquet
+    assert {entry["name"] for entry in document["extras"]["cluster"]} == {"pyarrow", "distributed"}  # cluster holds parquet
     run("doctor", "-o", tmp_path / "doctor.json")
     assert json.loads((tmp_path / "doctor.json").read_text(encoding="utf-8")) == document
 
