@@ -173,9 +173,9 @@ def _map(session: pytest.Session, reporter: Any) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
         try:
             reports = runtestprotocol(item, log=False, nextitem=session.items[i + 1] if i + 1 < len(session.items) else None)
-        except _TooLongError:
+        except (_TooLongError, Exception) as error:  # noqa: BLE001 - of which pytest cannot show the line, where there is none
             item.session._setupstate.teardown_exact(None)
-            failed.append(item.nodeid + " (time)")
+            failed.append(f"{item.nodeid} ({'time' if isinstance(error, _TooLongError) else type(error).__name__})")
             continue
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from roofline import files
-from roofline.errors import InputError, RooflineError, UnknownNameError
+from roofline.errors import InputError, RooflineError, SpecError, UnknownNameError
 from roofline.measure.records.columns import COLUMNS, canonical, dtypes
 from roofline.measure.records.ops import RECORD_OPS, RecordOp
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SUFFIXES = (".csv", ".parquet")
-_MOST_BYTES, _LONGEST = 2**30, 2**20
+_MOST_BYTES, _MOST_ROWS, _LONGEST = 2**28, 4_000_000, 2**20
+"""Of a file, which is held whole: a row takes about 1.5 kB of memory. Characters of a line."""
 _NEEDED = ("op", "dtype", "latency_us")
 
 
@@ -131,7 +132,7 @@ def _missing(missing: list[str], others: list[str]) -> str:
 
 
 def _parquet(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
-    table: pd.DataFrame = files.read_parquet(file, path).to_pandas()
+    table: pd.DataFrame = files.read_parquet(file, path, max_rows=_MOST_ROWS).to_pandas()
     table = table.reset_index(drop=True)
     raw = table[[name for name in table.columns if name in COLUMNS]]
     return raw.assign(**{LINE: range(1, len(raw) + 1)}), [], [str(name) for name in table.columns if name not in COLUMNS]
@@ -160,6 +161,8 @@ def _csv(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list
             raise InputError(f"{path}:1: column {doubled[0]} stands there twice")
         try:
             for cells in reader:
+                if len(rows) == _MOST_ROWS:
+                    raise SpecError(f"has more than {_MOST_ROWS:,} rows; at most {_MOST_ROWS:,} are read", path=path)
                 if len(cells) == len(header):
                     rows.append([*cells, reader.line_num])
                 elif cells:

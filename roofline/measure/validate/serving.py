@@ -32,7 +32,7 @@ from roofline.specs.quantization.floats import Fp8Block
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_BYTES = 2**30
+_MOST_BYTES = 2**28
 _NEEDED = ("backend", "model_path", "system", "batch_size", "isl", "osl", "tp_size", "silicon_tpot_ms")
 _OPTIONAL = ("backend_version", "gemm_quant_mode", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 _COUNTS = ("batch_size", "isl", "osl", "tp_size", "silicon_tpot_ms")

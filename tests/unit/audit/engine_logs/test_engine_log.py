@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -194,6 +195,22 @@ def test_lines_keep_their_numbers(
     assert found[8] == "K3"
     assert set(found) == {1, 3, 5, 8}
     assert found[3] == "K" * longest
+
+
+def test_memory_does_not_grow_with_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2 MB more that an engine prints while it serves, nothing is kept: less than 50 kB."""
+    monkeypatch.setattr(engine_log, "_CHUNK_BYTES", 2**14)
+    start = (SAMPLES / "vllm-0.22.0.log").read_text(encoding="utf-8")
+    later = "INFO 09-17 08:20:11 [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 1 reqs\n"
+    peaks = []
+    for count in (1_000, 21_000):
+        path = tmp_path / f"{count}.log"
+        path.write_text(start + later * count, encoding="utf-8")
+        tracemalloc.start()
+        read(path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 50_000
 
 
 def test_cut(write: Callable[..., Path]) -> None:

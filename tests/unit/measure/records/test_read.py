@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from roofline.errors import InputError
+from roofline.measure.records import read as read_module
 from roofline.measure.records.read import read
 
 HEADER = (
@@ -122,6 +124,23 @@ def test_no_table(tmp_path: Path) -> None:
     (tmp_path / "b.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(InputError, match="no Parquet file, or a truncated one"):
         read([tmp_path / "b.parquet"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_more_rows_than_memory_should_hold(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three are read where three are the most, and of four nothing."""
+    monkeypatch.setattr(read_module, "_MOST_ROWS", 3)
+    for count in (3, 4):
+        path = table(tmp_path, *[GOOD] * count)
+        if suffix == ".parquet":
+            pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+            path, text = tmp_path / f"{count}.parquet", path
+            pd.read_csv(text).to_parquet(path)
+        if count == 3:
+            assert len(read([path]).frame) == 3
+        else:
+            with pytest.raises(InputError, match=r"rows; at most 3 are read"):
+                read([path])
 
 
 def test_a_line_that_does_not_end(tmp_path: Path) -> None:
