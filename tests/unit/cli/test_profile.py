@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,43 @@ def test_records(tmp_path: Path, run: Run) -> None:
     assert run("profile", TRACE, "-H", "epyc-9654", "-o", folder).code == 0
     assert (folder / "records.csv").read_text(encoding="utf-8") == first
     assert run("validate", folder, "--json", "-q").code == 0
+
+
+DIES = """
+import os, signal, sys
+from roofline.cli.app import main
+from roofline.measure.bench.records_file import RecordsFile
+
+append = RecordsFile._append
+appended = 0
+
+def half(self, cells):
+    global appended
+    appended += 1
+    if appended == 5:  # the header, and three records
+        self._file.write(",".join(cells)[:30].encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    append(self, cells)
+
+RecordsFile._append = half
+sys.argv[1:1] = ["profile", "-q"]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_after_a_kill_the_same_command_ends_with_the_same_records(tmp_path: Path, run: Run) -> None:
+    """SIGKILL inside the fourth record: the three before it are whole, and the file is in the end that of a run without."""
+    whole, killed = (tmp_path / name for name in ("whole", "killed"))
+    command = [sys.executable, "-c", DIES, str(TRACE), "-o", f"{killed}/"]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
+    half = (killed / "records.csv").read_text(encoding="utf-8")
+    assert len(half.splitlines()) == 1 + 3 + 1
+    assert not half.endswith("\n")
+    for folder in (killed, whole):
+        assert run("profile", TRACE, "-o", f"{folder}/").code == 0
+    assert (killed / "records.csv").read_text(encoding="utf-8") == (whole / "records.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("suffix", [".html", ".csv", ".svg", ".json"])
