@@ -127,3 +127,21 @@ def test_groups_of_devices() -> None:
         4,
         8,
     ]
+
+
+def test_devices_that_hold_the_same_cache() -> None:
+    """Of latents all 8 tensor-parallel devices do; 4 KV heads on 8 devices are held by 2 each. The divisors of that work."""
+    latent = {
+        "kind": "mla", "num_attention_heads": 8, "kv_lora_rank": 32, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+        "v_head_dim": 8,
+    }  # fmt: skip
+    grouped = {**GQA, "num_attention_heads": 16}
+    for mixer, works in ((latent, (1, 2, 4, 8)), (grouped, (1, 2))):
+        model = small_model({"mixer": mixer})
+        for size in range(1, 9):
+            deployment = Deployment(tensor_parallel_size=8, decode_context_parallel_size=size)
+            if size in works:
+                check_parallel(model, deployment)
+            else:
+                with pytest.raises(InputError, match=f"must divide the {works[-1]} tensor-parallel devices"):
+                    check_parallel(model, deployment)
