@@ -181,9 +181,10 @@ def _reach(site: Site) -> str:
 
 
 def _on_import(site: Site, tests: list[str], common: dict[str, Any], results: Path) -> None:
-    """A process for one mutant, and the tests of a dozen files: those that call the most of its module's functions."""
+    """A process for one mutant, and the tests of a dozen files: its module's own, and those that call the most of its functions."""
     count = Counter(test.partition("::")[0] for test in tests)
-    files = [file for file, _ in count.most_common(12)]
+    own = f"test_{Path(site.module).stem}"
+    files = sorted(count, key=lambda file: (not Path(file).stem.startswith(own), -count[file]))[:12]
     out = FOLDER / f"{site.name}.json"
     task = {**common, "names": {site.module: [site.name]}, "out": str(out), "limit": common["limit"]}
     result: dict[str, Any] = {"fate": "survived", "test": "", "tests": 0, "of": len(tests), "seconds": 0.0}
