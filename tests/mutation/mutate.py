@@ -181,7 +181,7 @@ def _reach(site: Site) -> str:
 
 
 def _on_import(site: Site, tests: list[str], common: dict[str, Any], results: Path) -> None:
-    """A process for one mutant, and the tests of a dozen files: its module's own, and those that call the most of its functions."""
+    """A process for one mutant, and the tests of a dozen files: its module's own, and those that call most of its functions."""
     count = Counter(test.partition("::")[0] for test in tests)
     own = f"test_{Path(site.module).stem}"
     files = sorted(count, key=lambda file: (not Path(file).stem.startswith(own), -count[file]))[:12]
