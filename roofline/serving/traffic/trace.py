@@ -50,7 +50,7 @@ class Blocks:
 
     @classmethod
     def of_prompts(cls, ids: Array, prompts: Array) -> Blocks:
-        """Blocks of prompts of so many tokens: a prompt has as many as cover it."""
+        """Return the blocks of prompts whose tokens are given: a prompt has as many as cover it."""
         return cls(ids, (-(-prompts // HASHED)).cumsum())
 
     def __len__(self) -> int:
