@@ -47,7 +47,7 @@ _FUSION = (
 )
 
 
-def reading(model: Model, *, encoded: bool = False) -> list[Assumption]:
+def reading(model: Model, *, encoded: bool) -> list[Assumption]:
     """Return the choices that a model's config.json leaves open, and the parts of a multimodal model that are not counted.
 
     Args:

@@ -247,3 +247,16 @@ def test_intensity_beside_a_ridge_is_of_matrix_flop() -> None:
     assert core[table.columns.index("FLOP/B")] == "6,554"
     matrix = result.phases[0].cost.matrix_flops / result.phases[0].cost.bytes
     assert f"{matrix:,.4g} matrix FLOP/byte" in table.note
+
+
+def test_the_first_token_comes_after_the_images() -> None:
+    """The encoder, then the prefill step: in the bound, the estimate and its ends; without images the step alone."""
+    seen, plain = (roofline.analyze("gemma-3-4b", "h100-sxm", images=images, phase="prefill") for images in (1, None))
+    assert seen.encoder is not None
+    assert seen.first_token is not None
+    for name in ("bound", "estimate", "low", "high"):
+        encoder, prefill = getattr(seen.encoder.time, name), getattr(seen.prefill.pipeline, name)
+        assert encoder > 0
+        assert getattr(seen.first_token, name) == pytest.approx(encoder + prefill)
+    assert plain.first_token == plain.prefill.pipeline
+    assert roofline.analyze("gemma-3-4b", "h100-sxm", images=1, phase="decode").first_token is None

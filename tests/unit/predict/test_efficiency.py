@@ -14,8 +14,10 @@ import pytest
 
 import roofline
 from roofline.errors import SpecError, UnknownNameError
+from roofline.operators.collectives import AllReduce
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
+from roofline.predict import assumptions
 from roofline.predict.efficiency import estimate
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
@@ -128,6 +130,25 @@ def test_beyond_the_range_it_is_wider() -> None:
     assert estimate.interval_factors("gemm", narrow, inside, 1e-3, SPREAD, other_backends=False) == pytest.approx((0.9, 1.2))
     low, high = estimate.interval_factors("gemm", narrow, outside, 1e-3, SPREAD, other_backends=False)
     assert (low, high) == pytest.approx((math.exp(-math.hypot(math.log(0.9), 0.2)), math.exp(math.hypot(math.log(1.2), 0.2))))
+
+
+@pytest.mark.parametrize(("world", "doublings"), [(2, 0), (3, math.log2(4 / 3)), (8, 0), (16, 1), (1, 1)])
+def test_ranks_between_those_that_were_measured(world: int, doublings: float) -> None:
+    """From the nearest of 2, 4 and 8, in either direction: 3 is nearer to 4 (4/3) than to 2 (3/2)."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("all_reduce")
+    assert fitted is not None
+    three = replace(fitted, family=fitted.family.model_copy(update={"worlds": (2, 4, 8)}))
+    found = estimate.from_measured_world(three, {"": AllReduce(elements=8, world=world)})
+    assert found == pytest.approx(doublings)
+
+
+def test_extrapolation_is_told_as_on_a_page(library: Path) -> None:
+    """1152 rows where 1024 were measured: by 1.125, of which a half is rounded up; and 1030 are too near to be told."""
+    write(library, "h100-sxm", "mine")
+    found = estimator("h100-sxm", "mine")
+    for rows, told in ((1152, "; extrapolated: rows by a factor of 1.13 outside what was measured"), (1024 + 4, "")):
+        (note,) = (note for note in assumptions.estimates(found, [norm(rows)]) if note.name == "fit.rmsnorm")
+        assert note.why == f"no shape was held out{told}"
 
 
 def test_errors_of_one_family_add_and_of_two_in_squares() -> None:
