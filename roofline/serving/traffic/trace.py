@@ -50,7 +50,7 @@ class Blocks:
 
     @classmethod
     def of_prompts(cls, ids: Array, prompts: Array) -> Blocks:
-        """Blocks of prompts of so many tokens: a prompt has as many as cover it."""
+        """Blocks of prompts by their tokens: a prompt has as many as cover it."""
         return cls(ids, (-(-prompts // HASHED)).cumsum())
 
     def __len__(self) -> int:

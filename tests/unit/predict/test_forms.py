@@ -27,7 +27,7 @@ from roofline.operators.host_copy import HostCopy
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
-from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, chip
+from roofline.predict.efficiency.form import CEILINGS, SHARES, SHARES_WIDENING, Chip, Conditions, KernelForm, chip
 from roofline.predict.efficiency.forms import attention_decode, attention_prefill, communication, gemm, moe, streaming
 from roofline.specs.library import load_hardware
 from roofline.specs.quantization import scheme
@@ -242,6 +242,16 @@ def test_a_product_of_blocks() -> None:
     assert found["feed"] == pytest.approx(feed)
     assert found["quantise"] == pytest.approx(quantise)
     assert found["total"] == pytest.approx(2 * US + quantise + (tiles**2 + memory**2 + feed**2) ** 0.5)
+
+
+@pytest.mark.parametrize(("m", "spilled"), [(128, 4), (256, 0)])
+def test_large_tiles_of_one_wave_spill(m: int, spilled: int) -> None:
+    """128 x 192 outputs are one tile, whose sums do not fit in registers: 2 us in each of 4 steps. Of two on one SM they do."""
+    operators, on = product(FP8_BLOCK, m=m, n=192, k=512), round_chip(1)
+    grid = gemm.GRIDS["gemm_fp8_block"](operators, on, Conditions(), {})
+    assert (grid.rows, grid.columns, grid.count) == (128, 192, m / 128)
+    whole, fitting = (terms(gemm.GEMM_FP8_BLOCK, operators, on, spill=spill)["total"] for spill in (2 * US, 0.0))
+    assert whole - fitting == pytest.approx(spilled * 2 * US)
 
 
 # routed experts
@@ -566,6 +576,31 @@ def test_rows_in_the_last_cache() -> None:
         assert found["memory"] == pytest.approx(size * (1 - stays + stays / 4) / 1e12)
     cold = terms(streaming.STREAMING, operator, round_chip(l2=1e9), cache=4.0)
     assert cold["memory"] == pytest.approx(size / 1e12)
+
+
+# shares of peaks
+
+
+def test_shares_of_peaks() -> None:
+    """A launch, a wait, and the slowest of matrix units at 0.5, memory at 0.8, links at 0.6 and what widens weights."""
+    on = replace(chip(load_hardware("dgx-h100")[0]), vector=1e12)
+    base = {"launch": 2 * US, "wait": 3 * US, "compute": 0.5, "memory": 0.8, "link": 0.6}
+    long, short = product(m=8192, n=8192, k=8192), product(m=1, n=8192, k=8192)
+    link = 2 * 7 / 8 * 2**21 / 450e9
+    for operators, longest in (
+        (long, 2 * 8192**3 / (0.5 * on.peaks["bf16"])),
+        (short, 2 * (8192 * 8192 + 2 * 8192) / (0.8 * 3.35e12)),
+        ({"": AllReduce(elements=2**20, world=8)}, link / 0.6),
+    ):
+        assert terms(SHARES, operators, on, **base)["total"] == pytest.approx(5 * US + longest)
+    four_bits = replace(BF16, weight=FORMATS["int4"])
+    widened = terms(SHARES_WIDENING, product(four_bits, m=1, n=8192, k=8192), on, **base, widen=20.0)
+    assert widened["total"] == pytest.approx(5 * US + 20 * 8192 * 8192 / 1e12)
+    assert terms(SHARES_WIDENING, short, on, **base, widen=20.0)["total"] == terms(SHARES, short, on, **base)["total"]
+    base = {"launch": 2 * US, "compute": 0.5, "memory": 0.8}
+    assert terms(CEILINGS, long, on, **base)["total"] == pytest.approx(2 * US + 2 * 8192**3 / (0.5 * on.peaks["bf16"]))
+    ring = terms(CEILINGS, {"": AllReduce(elements=2**20, world=8)}, on, **base)
+    assert ring["total"] == pytest.approx(2 * US + link / 0.8)
 
 
 # communication
