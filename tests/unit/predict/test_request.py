@@ -228,3 +228,10 @@ def test_the_busiest_device_of_those_that_share_experts(options: dict[str, Any],
     model = MODEL if "hardware" in options else "mixtral-8x7b"
     given = {"model": model, "hardware": "dgx-h100", "expert_imbalance": 2.0, **options}
     assert re.match(why, _notes(**given)["expert_imbalance"].why)
+
+
+def test_the_question_is_kept() -> None:
+    """As it was asked, without what was not given, so that a page can be made again; not of specs that are in memory."""
+    asked = prepare(MODEL, HARDWARE, batch="8", tp=1, ignore_capacity=False, context=None).query
+    assert asked == {"model": MODEL, "hardware": HARDWARE, "options": {"batch": "8", "tp": 1}}
+    assert prepare(roofline.load_model(MODEL), HARDWARE).query is None
