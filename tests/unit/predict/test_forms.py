@@ -421,20 +421,23 @@ def test_time_of_a_decode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "units", "block", "share", "joined"),
+    ("architecture", "units", "length", "block", "share", "joined"),
     [
-        ("ampere", 5, 12 / 5, 3 * 1024, 0),  # 12 blocks of whole sequences, 3 on the busiest of 5 SMs
-        ("hopper", 5, 12 / 5, 12 / 5 * 1024, 0),
-        ("hopper", 48, 1, 1024 / 4, 1),  # four SMs for a block
-        ("hopper", 1000, 12 * 16 / 1000, 64, 1),  # 64 latents at least
+        ("ampere", 5, 1024, 12 / 5, 3 * 1024, 0),  # 12 blocks of whole sequences, 3 on the busiest of 5 SMs
+        ("ampere", 5, 10, 12 / 5, 3 * 64, 0),  # 64 latents at least
+        ("hopper", 5, 1024, 12 / 5, 12 / 5 * 1024, 0),
+        ("hopper", 48, 1024, 1, 1024 / 4, 1),  # four SMs for a block
+        ("hopper", 1000, 1024, 12 * 16 / 1000, 64, 1),
     ],
 )
-def test_time_of_a_latent_decode(architecture: str, units: int, block: float, share: float, joined: int) -> None:
+def test_time_of_a_latent_decode(architecture: str, units: int, length: int, block: float, share: float, joined: int) -> None:
     """6 sequences of 128 heads are 12 blocks of 64 query rows; an SM streams 576 elements of 2 B of its share of latents."""
-    core = LatentAttention(batch=6, new=1, cached=1023, n_heads=128, r_kv=512, d_nope=128, d_rope=64, d_v=128, absorbed=True)
+    core = LatentAttention(
+        batch=6, new=1, cached=length - 1, n_heads=128, r_kv=512, d_nope=128, d_rope=64, d_v=128, absorbed=True
+    )
     constants = {"launch": 5 * US, "block": 2 * US, "stream": 1e9, "memory": 1e-3, "passes": 2.0, "extra": 3 * US}
     found = terms(attention_decode.MLA_DECODE, {"": core}, round_chip(units, architecture), **constants)
-    streams, memory = share * 576 * 2 / 1e9, 6 * 1024 * 576 * 2 / 1e9
+    streams, memory = share * 576 * 2 / 1e9, 6 * length * 576 * 2 / 1e9
     queries = 2 * 6 * 128 * (576 + 512) * 2 / 1e12
     assert found["blocks"] == pytest.approx(2 * US * block)
     assert found["streams"] == pytest.approx(streams)
@@ -442,6 +445,23 @@ def test_time_of_a_latent_decode(architecture: str, units: int, block: float, sh
     assert found["queries"] == pytest.approx(queries)
     assert found["extra"] == pytest.approx(3 * US * joined)
     assert found["total"] == pytest.approx(5 * US + 2 * US * block + norm4(streams, memory) + queries + 3 * US * joined)
+
+
+@pytest.mark.parametrize(("architecture", "part"), [("ada", 1.0), ("hopper", 0.5)])
+def test_a_cache_that_is_read_again(architecture: str, part: float) -> None:
+    """Two thirds of the last cache keep it (of one in halves, a third), and twice as much is gone: half of 1.5 stays."""
+    core = decode_of(2, 4096)
+    moved = 2 * (2 * 4096 * 2 * 256) + 2 * (2 * 8 * 256)
+    for filled, stays in ((0.9, 1.0), (1.5, 0.5), (2.0, 0.0)):
+        on = round_chip(20, architecture, l2=2 * moved / filled / (2 / 3 * part))
+        found = terms(attention_decode.FLASH_3, {"": core}, on, Conditions(kv=2), memory=1e-3)
+        least = core.cost().matrix_flops / on.peaks["bf16"]
+        assert found["memory"] == pytest.approx(max(moved * (1 - stays) / 1e9, least), rel=1e-4)
+    latent = LatentAttention(batch=6, new=1, cached=1023, n_heads=1, r_kv=512, d_nope=128, d_rope=64, d_v=128, absorbed=True)
+    size = 6 * 1024 * 576 * 2
+    on = round_chip(20, architecture, l2=size / 1.5 / (2 / 3 * part))
+    found = terms(attention_decode.MLA_DECODE, {"": latent}, on, Conditions(kv=1), memory=1e-3)
+    assert found["memory"] == pytest.approx(size * 0.5 / 1e9, rel=1e-4)
 
 
 # attention of prompts

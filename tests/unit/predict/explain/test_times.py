@@ -184,6 +184,17 @@ def test_a_kernel_like_none_that_was_measured() -> None:
     assert (result.low, result.high) == (pytest.approx(calls * moved / 3.35e12), pytest.approx(3 * result.value))
 
 
+def test_what_overlap_hides_is_a_term() -> None:
+    """Of two microbatches, one's exchanges pass beside the other's work: less than the operators one after another."""
+    options = {"dp": 8, "ep": 8, "batch": 64, "microbatch_overlap": True, "ignore_capacity": True}
+    explained = explain("deepseek-v3", "decode bound", "dgx-h200", phase="decode", **options)
+    adds_up(explained)
+    (phase,) = roofline.analyze("deepseek-v3", "dgx-h200", phase="decode", **options).phases
+    in_turn = sum(op.time.bound for op in phase.operators if op.kind != "overhead")
+    hidden = {str(name): value for name, value in explained.numbers.items()}["t_hidden"]
+    assert 0 < hidden == pytest.approx(in_turn - explained.value)
+
+
 def test_a_step_is_told_by_its_sequences() -> None:
     """Prompts by their tokens, a decode step by what is cached."""
     of_request = Explainer(LLAMA, H100, batch=2, input_len=300, context=5000)
