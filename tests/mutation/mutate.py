@@ -44,7 +44,8 @@ TESTS = {
     ),
     "predict": (
         "roofline/predict", "tests/unit/predict", "tests/properties/test_memory.py", "tests/golden/test_textbook.py",
-        "tests/golden/test_pipelining.py",
+        "tests/golden/test_pipelining.py", "tests/unit/cli/test_check_checkpoint.py",
+        "tests/unit/serving/planning/test_speculative_plan.py",
     ),
     "queueing": ("roofline/serving/queueing", "tests/unit/serving/queueing", "tests/golden/test_queueing.py"),
     "simulation": ("roofline/serving/simulation", "tests/unit/serving/simulation"),
