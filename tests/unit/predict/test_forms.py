@@ -357,6 +357,13 @@ def test_time_of_experts(sent: bool) -> None:
     assert found["total"] == pytest.approx(9 * US + found["up_proj"] + found["down_proj"] + stream)
 
 
+def test_few_tiles_of_experts_take_the_time_of_one() -> None:
+    """6 x 4 tiles of 16 x 64 on 1000 SMs: the smallest of the menu, once; others' rows cost nothing."""
+    found = terms(moe.MOE, experts(160), round_chip(1000, bandwidth=1e15), Conditions(routing=0.0), tile=1 * US)
+    tile = norm4(2 * 16 * 64 * 4096 / 1e12, (16 + 64) * 4096 * 2 / 1e11) + 1 * US
+    assert found["up_proj"] == pytest.approx(tile, rel=1e-3)
+
+
 # attention of one token
 
 

@@ -147,6 +147,14 @@ def test_a_cached_prefix_is_not_computed_again() -> None:
     assert short < cached < whole
 
 
+def test_what_does_not_fit_is_shown_once() -> None:
+    """The analysis at the first context says why; there is none where a sequence fits."""
+    without, fitting = (limits(model, "h100-sxm", context="1k").unfit for model in ("llama-3.1-70b", "llama-3.1-8b"))
+    assert without is not None
+    assert not without.memory.fits
+    assert fitting is None
+
+
 def test_without_an_slo() -> None:
     """Nothing is allowed or refused."""
     (row,) = limits("llama-3.1-8b", "h100-sxm", context=1024).rows

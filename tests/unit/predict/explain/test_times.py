@@ -184,6 +184,15 @@ def test_a_kernel_like_none_that_was_measured() -> None:
     assert (result.low, result.high) == (pytest.approx(calls * moved / 3.35e12), pytest.approx(3 * result.value))
 
 
+def test_given_shares_are_in_the_formula() -> None:
+    """The slower of matrix units and memory, of each call of 32."""
+    of_request = Explainer(LLAMA, H100, phase="prefill", mfu=0.4, mbu=0.8)
+    product = of_request.explain("layers/mlp/gate_up_proj estimate")
+    assert product.formula == "n·max(F / (P·mfu), D / (β·mbu))"
+    assert product.value == pytest.approx(32 * 2 * 1024 * 4096 * 2 * 14_336 / (0.4 * 989.4e12), rel=1e-4)
+    adds_up(product)
+
+
 def test_what_overlap_hides_is_a_term() -> None:
     """Of two microbatches, one's exchanges pass beside the other's work: less than the operators one after another."""
     options = {"dp": 8, "ep": 8, "batch": 64, "microbatch_overlap": True, "ignore_capacity": True}
