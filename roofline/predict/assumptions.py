@@ -47,7 +47,7 @@ _FUSION = (
 )
 
 
-def reading(model: Model, *, encoded: bool = False) -> list[Assumption]:
+def reading(model: Model, *, encoded: bool) -> list[Assumption]:
     """Return the choices that a model's config.json leaves open, and the parts of a multimodal model that are not counted.
 
     Args:
@@ -169,8 +169,6 @@ NOTED_DOUBLINGS = 0.007
 
 
 _WIDENED = "; weights that are widened first are of another format than any that was measured: the interval is wider"
-ROUNDED = 1 + 1e-9
-"""Factor on what is printed, so that a half is rounded as on a page, whose logarithm may differ in the last bit."""
 
 
 def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumption]:
@@ -283,7 +281,9 @@ def _fit_quality(
         unmeasured, measured = (", ".join(map(str, sorted(some))) for some in (ranks, fitted.family.worlds))
         parts.append(f"{unmeasured} ranks, of which only {measured} were measured: the interval is wider")
     if outside:
-        listed = ", ".join(f"{name} by a factor of {2**doublings * ROUNDED:.3g}" for name, doublings in sorted(outside.items()))
+        # a half is rounded as on a page, whose logarithm may differ in the last bit
+        factors = {name: 2**doublings * (1 + 1e-9) for name, doublings in sorted(outside.items())}
+        listed = ", ".join(f"{name} by a factor of {factor:.3g}" for name, factor in factors.items())
         parts.append(f"extrapolated: {listed} outside what was measured")
     return "; ".join(parts)
 

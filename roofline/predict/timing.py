@@ -324,6 +324,8 @@ class Pipeline:
     (0.75, 0.0, 4.0)
     >>> Pipeline((1.0, 3.0, 2.0), hop=0.5).interval(2)  # 1 + 3 + 2 + 2*0.5
     7.0
+    >>> Pipeline((3.0, 1.0), hop=0.5).slowest, Pipeline((3.0, 1.0), hop=4.0).slowest
+    (3.0, 4.0)
     """
 
     stages: Sequence[Expr]

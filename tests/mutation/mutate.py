@@ -42,7 +42,11 @@ TESTS = {
         "tests/golden/test_pipelining.py", "tests/golden/test_context_parallel.py", "tests/golden/test_model_facts.py",
         "tests/golden/test_wide_expert_parallelism.py", "tests/golden/test_vision_encoder.py",
     ),
-    "predict": ("roofline/predict", "tests/unit/predict", "tests/properties/test_memory.py", "tests/golden/test_textbook.py"),
+    "predict": (
+        "roofline/predict", "tests/unit/predict", "tests/properties/test_memory.py", "tests/golden/test_textbook.py",
+        "tests/golden/test_pipelining.py", "tests/unit/cli/test_check_checkpoint.py",
+        "tests/unit/serving/planning/test_speculative_plan.py",
+    ),
     "queueing": ("roofline/serving/queueing", "tests/unit/serving/queueing", "tests/golden/test_queueing.py"),
     "simulation": ("roofline/serving/simulation", "tests/unit/serving/simulation"),
     "preemption": ("roofline/serving/preemption", "tests/unit/serving/preemption", "tests/golden/test_preemption.py"),

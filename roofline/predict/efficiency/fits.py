@@ -115,7 +115,7 @@ class Fits:
         if vendor == HOST:
             return None
         fit, read = load_prior()
-        op = key.split("/", maxsplit=1)[0]
+        op = key.partition("/")[0]
         of_link = op + OVER_HOST if key.endswith(OVER_HOST) else op
         wanted = next((name for name in (f"{op}/{vendor}", of_link, op, *nearest(key)) if name in fit.families), None)
         if wanted is None:
@@ -148,7 +148,7 @@ class Fits:
         and that over links of devices likewise."""
         accelerator, such = self.hardware.accelerator, exact(key)
         others = [wanted for wanted in nearest(key) if wanted not in such]
-        linked = key.split("/", maxsplit=1)[0] in LINKED
+        linked = key.partition("/")[0] in LINKED
         own = (accelerator.name,) if not linked or _measured_over_host(accelerator) == over_host else ()
         for formats in (such, others):
             yield from self._in(own, key, formats)

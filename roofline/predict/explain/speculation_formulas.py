@@ -140,7 +140,7 @@ def break_even_acceptance(speculation: Speculation) -> Explanation:
     ratio = explanation(
         "plain steps per round", (_DRAFTING + _VERIFYING) / _PLAIN, times, unit="steps", source="derived", assumptions=(note,)
     )
-    value = break_even(float(ratio.value or 0.0), speculation.options.tokens)
+    value = break_even((times[_DRAFTING] + times[_VERIFYING]) / times[_PLAIN], speculation.options.tokens)
     gained = sympy.Add(1, *(_ACCEPTANCE**power for power in range(1, speculation.options.tokens + 1)))
     values = {**times, _ACCEPTANCE: 1.0 if value is None else value}
     tokens = explanation("tokens of the round", gained, values, unit="tokens", source=_LEVIATHAN)

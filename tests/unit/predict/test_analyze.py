@@ -9,6 +9,10 @@ import pytest
 
 import roofline
 from roofline.cost import FIELDS
+from roofline.predict.duration import Duration
+from roofline.predict.efficiency.estimate import Interval
+from roofline.predict.request import prepare
+from roofline.predict.timing import time_to_first_token, with_estimate
 from roofline.report.summary import phase_table
 
 CASES: list[tuple[str, str, dict[str, Any]]] = [
@@ -247,3 +251,26 @@ def test_intensity_beside_a_ridge_is_of_matrix_flop() -> None:
     assert core[table.columns.index("FLOP/B")] == "6,554"
     matrix = result.phases[0].cost.matrix_flops / result.phases[0].cost.bytes
     assert f"{matrix:,.4g} matrix FLOP/byte" in table.note
+
+
+def test_the_first_token_comes_after_the_images() -> None:
+    """The encoder, then the prefill step: in the bound, the estimate and its ends; without images the step alone."""
+    seen, plain = (roofline.analyze("gemma-3-4b", "h100-sxm", images=images, phase="prefill") for images in (1, None))
+    assert seen.encoder is not None
+    assert seen.first_token is not None
+    for name in ("bound", "estimate", "low", "high"):
+        encoder, prefill = getattr(seen.encoder.time, name), getattr(seen.prefill.pipeline, name)
+        assert encoder > 0
+        assert getattr(seen.first_token, name) == pytest.approx(encoder + prefill)
+    assert plain.first_token == plain.prefill.pipeline
+    request = prepare("gemma-3-4b", "h100-sxm", images=1)
+    assert time_to_first_token(request, request.workload.prompts).bound == pytest.approx(seen.first_token.bound)
+    assert roofline.analyze("gemma-3-4b", "h100-sxm", images=1, phase="decode").first_token is None
+
+
+def test_no_estimate_is_below_what_limits_it() -> None:
+    """The estimate and its high end not below the bound, the low end not below the floor, or below the bound without one."""
+    assert with_estimate(2.0, 3.0, None, 1.0) == Duration(2.0, 3.0, floor=1.0)
+    assert with_estimate(2.0, 3.0, Interval(2.5, 0.5, 4.0), 1.0) == Duration(2.0, 3.0, 2.5, 1.0, 4.0, 1.0)
+    assert with_estimate(2.0, 3.0, Interval(1.5, 1.2, 1.8), 1.0) == Duration(2.0, 3.0, 2.0, 1.2, 2.0, 1.0)
+    assert with_estimate(2.0, None, Interval(2.5, 0.5, 4.0)) == Duration(2.0, None, 2.5, 2.0, 4.0)

@@ -13,9 +13,13 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.dtypes import BF16, FORMATS, Dtypes
 from roofline.errors import SpecError, UnknownNameError
+from roofline.operators.causal_conv import CausalConv
+from roofline.operators.collectives import AllReduce
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
+from roofline.predict import assumptions
 from roofline.predict.efficiency import estimate
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
@@ -130,6 +134,25 @@ def test_beyond_the_range_it_is_wider() -> None:
     assert (low, high) == pytest.approx((math.exp(-math.hypot(math.log(0.9), 0.2)), math.exp(math.hypot(math.log(1.2), 0.2))))
 
 
+@pytest.mark.parametrize(("world", "doublings"), [(2, 0), (3, math.log2(4 / 3)), (8, 0), (16, 1), (1, 1)])
+def test_ranks_between_those_that_were_measured(world: int, doublings: float) -> None:
+    """From the nearest of 2, 4 and 8, in either direction: 3 is nearer to 4 (4/3) than to 2 (3/2)."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("all_reduce")
+    assert fitted is not None
+    three = replace(fitted, family=fitted.family.model_copy(update={"worlds": (2, 4, 8)}))
+    found = estimate.from_measured_world(three, {"": AllReduce(elements=8, world=world)})
+    assert found == pytest.approx(doublings)
+
+
+def test_extrapolation_is_told_as_on_a_page(library: Path) -> None:
+    """1152 rows where 1024 were measured: by 1.125, of which a half is rounded up; and 1030 are too near to be told."""
+    write(library, "h100-sxm", "mine")
+    found = estimator("h100-sxm", "mine")
+    for rows, told in ((1152, "; extrapolated: rows by a factor of 1.13 outside what was measured"), (1024 + 4, "")):
+        (note,) = (note for note in assumptions.estimates(found, [norm(rows)]) if note.name == "fit.rmsnorm")
+        assert note.why == f"no shape was held out{told}"
+
+
 def test_errors_of_one_family_add_and_of_two_in_squares() -> None:
     """Two norms are off together: 1+1; a product beside them on its own: sqrt(2^2 + 2^2)."""
     norms = together([Interval(10, 9, 11), Interval(10, 9, 11)])
@@ -142,6 +165,136 @@ def test_hidden_launches(library: Path) -> None:
     write(library, "h100-sxm", "mine")
     alone = estimator("h100-sxm", "mine")
     assert alone.seconds(norm()) - replace(alone, hidden=0.5).seconds(norm()) == pytest.approx(1e-6)
+
+
+def test_what_a_launch_hides(library: Path) -> None:
+    """At most 2 us of 9; beside routed experts all but the bound."""
+    write(library, "h100-sxm", "mine", launch=9)
+    alone = estimator("h100-sxm", "mine")
+    hidden, half = replace(alone, hidden=1.0), replace(alone, hidden=0.5)
+    assert alone.seconds(norm()) - hidden.seconds(norm()) == pytest.approx(2e-6)
+    shared = replace(norm(), paths=("layers/moe/shared/norm",))
+    behind = 0.5 * (alone.seconds(shared) - alone.bound(shared))
+    terms = half.terms(shared)
+    assert (terms["beside"], terms["launch"]) == (pytest.approx(-behind), 9e-6)
+    assert terms["total"] == pytest.approx(alone.seconds(shared) - behind)
+
+
+def test_given_shares() -> None:
+    """Each operator takes what is longest: matrix units at 0.4, memory at 0.8, links as they are. There is no interval."""
+    hardware = replace(load_hardware("dgx-h100")[0], overrides={"mfu": 0.4, "mbu": 0.8})
+    found = Estimator(Fits(hardware))
+    long, short = Gemm(m=8192, n=8192, k=8192), Gemm(m=1, n=8192, k=8192)
+    ring = AllReduce(elements=2**20, world=8)
+    seconds = [found.interval(Kernel("gemm", {"": one}, ("p",), 1)).seconds for one in (long, short, ring)]
+    assert seconds[0] == pytest.approx(2 * 8192**3 / (0.4 * hardware.peak("bf16")))
+    assert seconds[1] == pytest.approx(2 * (8192 * 8192 + 2 * 8192) / (0.8 * 3.35e12))
+    assert seconds[2] == pytest.approx(2 * 7 / 8 * 2**21 / 450e9)
+    both = found.interval(Kernel("gemm", {"a": long, "b": short}, ("a", "b"), 1))
+    assert (both.low, both.seconds, both.high) == pytest.approx((seconds[0] + seconds[1],) * 3)
+    assert found.basis([norm()]) == "given"
+
+
+def test_a_given_bandwidth_of_reductions(library: Path) -> None:
+    """The latency of the fit, and the bytes of a ring at the bandwidth; of other kernels it says nothing."""
+    write(library, "dgx-h100", "mine")
+    hardware = replace(load_hardware("dgx-h100")[0], overrides={"allreduce_bandwidth": 100e9})
+    plain, given = Estimator(Fits(load_hardware("dgx-h100")[0])), Estimator(Fits(hardware))
+    ring = Kernel("all_reduce", {"": AllReduce(elements=2**20, world=8)}, ("r",), 1)
+    terms, link = given.terms(ring), 2 * 7 / 8 * 2**21 / 100e9
+    assert terms["link"] == pytest.approx(link)
+    assert terms["latency"] == plain.terms(ring)["latency"] > 0
+    assert terms["total"] == pytest.approx(terms["latency"] + link)
+    assert given.interval(ring) == Interval(terms["total"], terms["total"], terms["total"])
+    assert given.interval(norm()) == plain.interval(norm())
+    assert given.basis([ring]) == "measured"
+
+
+def test_a_kernel_of_which_no_record_is(library: Path) -> None:
+    """The launch of a norm, and the times of its resources one after another; from a third to three times as long."""
+    write(library, "h100-sxm", "mine")
+    found = estimator("h100-sxm", "mine")
+    convolution = CausalConv(tokens=1024, sequences=1, resumed=0, channels=2048, kernel=3)
+    kernel = Kernel("", {"": convolution}, ("c",), 1)
+    vector, memory = (2 * 3 + 4) * 1024 * 2048 / 67e12, 2 * (3 * 2048 + 2 * 1024 * 2048 + 2 * 2048) / 3.35e12
+    seconds = 2e-6 + vector + memory
+    assert found.terms(kernel)["vector"] == pytest.approx(vector, rel=0.01)  # the datasheet rounds
+    assert found.seconds(kernel) == pytest.approx(seconds, rel=0.01)
+    interval = found.interval(kernel)
+    assert (interval.low, interval.high) == pytest.approx((interval.seconds / 3, 3 * interval.seconds))
+
+
+def test_what_estimates_rest_on(library: Path) -> None:
+    """What says least of a tenth or more: here of kernels without a record beside measured ones."""
+    write(library, "h100-sxm", "mine")
+    found = estimator("h100-sxm", "mine")
+    unmeasured = Kernel("", {"": Norm(rows=64, width=4096)}, ("c",), 1)
+    times = found.seconds(norm()) / found.seconds(unmeasured)
+    for share, basis in ((0.0, "measured"), (0.09, "measured"), (0.11, "prior")):
+        others = replace(unmeasured, repeat=100 * share * times)
+        assert found.basis([replace(norm(), repeat=100 * (1 - share)), others]) == basis
+    assert estimator("h800-sxm", "mine").basis([norm()]) == "transferred"
+
+
+@pytest.mark.parametrize(
+    ("op", "m", "seconds", "regime"),
+    [
+        ("gemm", 64, 1.0, "m<=64"), ("gemm", 65, 1.0, "m 65-512"), ("bmm", 512, 1.0, "m 65-512"), ("gemm", 513, 1.0, "m>512"),
+        ("add", 64, 14e-6, "<15 us"), ("add", 64, 15e-6, "15-100 us"), ("add", 64, 1e-4, "15-100 us"),
+        ("add", 64, 1.1e-4, ">100 us"),
+    ],
+)  # fmt: skip
+def test_each_estimate_is_in_one_regime(op: str, m: int, seconds: float, regime: str) -> None:
+    """Products by their rows, other kernels by their time."""
+    found = estimate.regime_shares(op, {"": Gemm(m=m, n=8, k=8)}, seconds)
+    assert [name for name, inside in found.items() if inside] == [regime]
+
+
+def test_allowances_add_in_squares() -> None:
+    """Band, origin, backends, doublings of range and ranks, hosts and widened weights: each as a logarithm, on its side."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("all_reduce")
+    assert fitted is not None
+    changes: dict[str, Any] = {
+        "bands": {"all": (0.9, 1.2)}, "range": {"elements": (1, 1024)}, "worlds": (2,), "per_doubling": 0.25, "rows": 9,
+    }  # fmt: skip
+    few = replace(fitted, family=fitted.family.model_copy(update=changes))
+    ring = {"": AllReduce(elements=8 * 1024, world=8)}
+
+    def logarithms(one: Any, operators: Any, op: str = "all_reduce", **more: Any) -> tuple[float, float]:
+        low, high = estimate.interval_factors(op, one, operators, 1e-3, SPREAD, **{"other_backends": False, **more})
+        return math.log(low), math.log(high)
+
+    band, slow = -math.log(0.9), math.log(1.2)
+    beyond = (3 * 0.1) ** 2 + (2 * 0.25) ** 2  # 8 times the range; 8 ranks of 2
+    assert logarithms(few, ring) == pytest.approx((-math.sqrt(band**2 + beyond), math.sqrt(slow**2 + beyond)))
+    wider = logarithms(few, ring, other_backends=True, hosts=math.log(5))
+    more = beyond + 0.3**2
+    assert wider == pytest.approx((-math.sqrt(band**2 + more), math.sqrt(slow**2 + more + math.log(5) ** 2)))
+    inside = {"": AllReduce(elements=64, world=2)}
+    for origin, extra in (("other formats", 0.2), ("other backend", 0.3), ("transferred", 0.4), ("fitted", 0.0)):
+        one = replace(few, origin=origin, same_architecture=False)  # type: ignore[arg-type]
+        assert logarithms(one, inside) == pytest.approx((-math.hypot(band, extra), math.hypot(slow, extra)))
+    near = replace(few, origin="transferred", same_architecture=True)
+    assert logarithms(near, inside) == pytest.approx((-math.hypot(band, 0.1), math.hypot(slow, 0.1)))
+    # a band on one side of 1 keeps its place, and has the rest beside it
+    above = replace(few, family=few.family.model_copy(update={"bands": {"all": (1.1, 1.2)}}), origin="other backend")
+    assert logarithms(above, inside) == pytest.approx((math.log(1.1) - 0.3, math.hypot(slow, 0.3)))
+
+
+def test_widened_weights_are_wider() -> None:
+    """Where none were measured products are up to e^0.3 faster and e^0.4 slower, instead of what other formats differ by."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("gemm/bf16")
+    assert fitted is not None
+    family = fitted.family.model_copy(update={"bands": {"all": (0.9, 1.2)}, "range": {}})
+    other = replace(fitted, family=family, origin="other formats")
+    four_bits = Dtypes(weight=FORMATS["int4"], activation=FORMATS["bf16"], kv=FORMATS["bf16"])
+    for dtypes, below, above in ((four_bits, 0.3, 0.4), (BF16, 0.2, 0.2)):
+        operators = {"": Gemm(m=8, n=8, k=8, dtypes=dtypes)}
+        low, high = estimate.interval_factors("gemm", other, operators, 1e-3, SPREAD, other_backends=False)
+        assert math.log(low) == pytest.approx(-math.hypot(math.log(0.9), below))
+        assert math.log(high) == pytest.approx(math.hypot(math.log(1.2), above))
+    measured = replace(other, key="gemm/bf16/w4")
+    assert estimate.weights_alone("gemm", measured, {"": Gemm(m=8, n=8, k=8, dtypes=four_bits)}) == (0.0, 0.0)
 
 
 def test_one_launch_is_hidden_of_a_series() -> None:

@@ -14,9 +14,9 @@ from roofline.predict.request import prepare
 from roofline.text import quoted
 
 
-def command(model: str = "llama-3.1-8b", longest: int = 1280, **options: object) -> list[str]:
-    """The arguments for a model on 8 x H200."""
-    return list(engine_command(prepare(model, "h200-sxm", **options), longest))
+def command(model: str = "llama-3.1-8b", longest: int = 1280, hardware: str = "h200-sxm", **options: object) -> list[str]:
+    """The arguments for a model on H200."""
+    return list(engine_command(prepare(model, hardware, **options), longest))
 
 
 def test_plain() -> None:
@@ -32,6 +32,22 @@ def test_parallelism_and_formats() -> None:
     assert line[3:] == [
         "--tensor-parallel-size", "2", "--data-parallel-size", "2", "--enable-expert-parallel", "--max-model-len", "1280",
         "--max-num-seqs", "5", "--block-size", "32", "--kv-cache-dtype", "fp8", "--quantization", "fp8",
+    ]  # fmt: skip
+
+
+def test_experts_over_nodes() -> None:
+    """Copies of experts, kernels that send tokens, and microbatches; SGLang counts the sequences of all ranks."""
+    given: dict[str, object] = {"batch": 64, "dp": 16, "ep": 16, "deepep_mode": "low_latency", "hardware": "dgx-h200"}
+    line = command("deepseek-v3", **given, num_redundant_experts=32, microbatch_overlap=True)
+    assert line[3:6] == ["--data-parallel-size", "16", "--enable-expert-parallel"]
+    assert line[6:8] == ["--enable-eplb", "--eplb-config"]
+    assert json.loads(line[8]) == {"num_redundant_experts": 32}
+    assert line[9:12] == ["--all2all-backend", "deepep_low_latency", "--enable-dbo"]
+    assert "deepep_high_throughput" in command("deepseek-v3", **{**given, "deepep_mode": "normal"})
+    assert command("deepseek-v3", **given, engine="sglang", mem_fraction_static=0.8)[5:] == [
+        "--tp-size", "16", "--dp-size", "16", "--enable-dp-attention", "--ep-size", "16", "--moe-a2a-backend", "deepep",
+        "--deepep-mode", "low_latency", "--context-length", "1280", "--max-running-requests", "64", "--chunked-prefill-size",
+        "131072", "--mem-fraction-static", "0.8",
     ]  # fmt: skip
 
 

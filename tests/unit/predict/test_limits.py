@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.predict.batch_limits import standard_contexts
+from roofline.predict.batch_limits import critical_batch_why, standard_contexts
+from roofline.predict.request import prepare
 
 LAST = 3000
 
@@ -31,6 +32,14 @@ def test_linear_is_half_the_bytes_times_the_ridge(
     """2BP/peak = bP/bandwidth gives B = b/2 * peak/bandwidth for dense weights without biases."""
     found = roofline.analyze(model, hardware, **options).limits.critical_batch_linear
     assert found == pytest.approx(bytes_a_weight / 2 * peak / bandwidth, rel=1e-9)
+
+
+def test_why_a_batch_is_not_reached() -> None:
+    """It is said where one sequence more would be needed than fit."""
+    request = prepare("llama-3.1-8b", "h100-sxm")
+    fits = request.memory.max_batch(1024)
+    whys = [critical_batch_why(request.memory, request.hardware, 295.0, fits + more, 1024) for more in (0, 1)]
+    assert whys == ["", f"from {fits + 1} sequences on compute takes the larger share; {fits} fit in memory"]
 
 
 def test_linear_of_replicas_is_of_the_whole_deployment() -> None:

@@ -139,8 +139,10 @@ def test_refused(name: str, value: object, words: tuple[str, ...]) -> None:
 
 
 def test_every_option_says_what_it_is() -> None:
-    """A sentence, a placeholder unless it is a switch, and choices where there are any."""
-    for entry in OPTIONS.values():
+    """A sentence, a placeholder unless it is a switch, and choices where there are any: as the sections are read now."""
+    read = options.entries(options._SECTIONS)
+    assert read == list(OPTIONS.values())
+    for entry in read:
         assert entry.help.endswith((".", "...")), entry
         assert entry.kind == "flag" or entry.metavar, entry
         assert (entry.kind == "choice") == bool(entry.choices), entry

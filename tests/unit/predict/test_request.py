@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -210,3 +211,27 @@ def test_bits_per_weight_are_of_all_weights() -> None:
             roofline.analyze("llama-3.1-8b", "h100-sxm", bits_per_weight="4.85", **other)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="bits-per-weight"):
         roofline.analyze("llama-3.1-8b", "h100-sxm", bits_per_weight=64)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"model": "mixtral-8x7b", "ignore_capacity": True}, "experts are not spread over devices"),
+        ({"hardware": "dgx-h100", "tp": 4}, "experts are not spread over devices"),  # there are none
+        ({"tp": 4, "ep": 4, "expert_imbalance": 1.5}, "of the device shown: .* as often$"),
+        ({"tp": 4, "ep": 4, "expert_imbalance": 4}, "of the device shown: .* as often$"),  # 2 of 8 experts on one of 4 devices
+        ({"tp": 4, "ep": 4, "expert_imbalance": 5}, "of the device shown: .* as often. More than 4 is not possible"),
+    ],
+)
+def test_the_busiest_device_of_those_that_share_experts(options: dict[str, Any], why: str) -> None:
+    """What it has more of, where there are others; at most as many times the mean as there are devices, or pairs of experts."""
+    model = MODEL if "hardware" in options else "mixtral-8x7b"
+    given = {"model": model, "hardware": "dgx-h100", "expert_imbalance": 2.0, **options}
+    assert re.match(why, _notes(**given)["expert_imbalance"].why)
+
+
+def test_the_question_is_kept() -> None:
+    """As it was asked, without what was not given, so that a page can be made again; not of specs that are in memory."""
+    asked = prepare(MODEL, HARDWARE, batch="8", tp=1, ignore_capacity=False, context=None).query
+    assert asked == {"model": MODEL, "hardware": HARDWARE, "options": {"batch": "8", "tp": 1}}
+    assert prepare(roofline.load_model(MODEL), HARDWARE).query is None

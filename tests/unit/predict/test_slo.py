@@ -8,8 +8,9 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
+from roofline.predict.duration import Duration
 from roofline.predict.limits import first_of, limits
-from roofline.predict.slo import largest_within
+from roofline.predict.slo import Allowed, Slo, Tpot, allowed, largest_within
 
 
 def _tpot(model: str, hardware: str, batch: int, context: int, **options: Any) -> Any:
@@ -47,6 +48,42 @@ def test_search_asks_little() -> None:
 
     assert largest_within(seconds, 105.0, 2**20) == 100_000
     assert len(asked) < 10
+
+
+def line(bound: float, estimate: float | None = None, low: float | None = None, high: float | None = None) -> Tpot:
+    """Milliseconds of each sequence of the batch."""
+    ends = (bound, None, estimate, low, high)
+    return lambda batch: Duration(*(None if end is None else end * batch / 1000 for end in ends))
+
+
+def test_batches_of_times_that_grow_with_them() -> None:
+    """100 ms, and two replicas: 100 sequences at 1 ms by the bound, 50 at 2 ms by the estimate, 24 at 4 and 66 at 1.5 ms.
+
+    The quick end of an interval allows no more than the bound; without an estimate there is the bound alone.
+    """
+    slo = Slo(tpot=0.1)
+    assert allowed(slo, None, line(1, 2, 1.5, 4), line(1), 2) == Allowed(50, 100, 24, 66)
+    assert allowed(slo, None, line(1, 2, 0.5, 4), line(1), 2).high == 100
+    assert allowed(slo, None, line(1), line(1), 2) == Allowed(100, 100)
+    assert allowed(slo, None, line(1, 2, 0, 4), line(0), 1) == Allowed(50, None, 25, None)  # nothing stops what takes no time
+    assert allowed(slo, None, line(1, 200, 1, 200), line(1), 2) == Allowed(0, 100, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("slo", "batch"),
+    [
+        (Slo(ttft=1.0, tpot=0.1), 50),  # the prompt takes 1 s
+        (Slo(ttft=0.9, tpot=0.1), 0),
+        (Slo(ttft=1.0), None),
+        (Slo(ttft=0.9), 0),
+        (Slo(), None),
+    ],
+)
+def test_a_late_prompt_allows_nothing(slo: Slo, batch: int | None) -> None:
+    """Whatever later tokens take; in time it sets no limit."""
+    prompt = Duration(0.5, None, 1.0, 0.8, 1.2)
+    assert allowed(slo, prompt, line(1, 2, 1.5, 4), line(1), 1).batch == batch
+    assert slo.given == (slo != Slo())
 
 
 def test_bound_is_the_bytes_that_the_time_allows() -> None:
@@ -108,6 +145,14 @@ def test_a_cached_prefix_is_not_computed_again() -> None:
     ]
     short, cached, whole = (row.ttft.bound for row in rows)
     assert short < cached < whole
+
+
+def test_what_does_not_fit_is_shown_once() -> None:
+    """The analysis at the first context says why; there is none where a sequence fits."""
+    without, fitting = (limits(model, "h100-sxm", context="1k").unfit for model in ("llama-3.1-70b", "llama-3.1-8b"))
+    assert without is not None
+    assert not without.memory.fits
+    assert fitting is None
 
 
 def test_without_an_slo() -> None:

@@ -111,9 +111,23 @@ def test_memory_over_two_devices() -> None:
 
 def test_mtp_holds_one_more_layer() -> None:
     """A latent of 576 elements a token; weights of a layer, of a projection of 2d to d, and of norms."""
-    found = ask("deepseek-v3", "h200-sxm", tp=8, speculative_method="mtp", num_speculative_tokens=1, acceptance=0.9).speculative
+    options = {"speculative_method": "mtp", "num_speculative_tokens": 1, "acceptance": 0.9, "phase": "decode"}
+    result = ask("deepseek-v3", "h200-sxm", tp=8, **options)
+    found = result.speculative
     assert found.draft_kv_bytes_per_token == 576 * 2
+    assert result.memory.needed_bytes == 8 * 2064 * (61 + 1) * 576 * 2  # 2,050 tokens in blocks of 16
     assert found.drafting.bound < found.plain.bound / 10
+
+
+def test_the_larger_working_set_counts() -> None:
+    """Of a prompt it is that of the draft, where the draft is the larger model."""
+    drafted, small, large = (
+        roofline.analyze(model, "h100-sxm", input_len=8192, **options).memory.activation_bytes
+        for model, options in (
+            ("llama-3.2-1b", {**DRAFTED, "speculative_model": "llama-3.1-8b"}), ("llama-3.2-1b", {}), ("llama-3.1-8b", {}),
+        )
+    )  # fmt: skip
+    assert small < drafted == large
 
 
 def test_ngrams_cost_nothing() -> None:

@@ -9,9 +9,12 @@ from roofline.blocks.base import BlockContext, MixerBlock, Operators, State
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS
+from roofline.operators.causal_conv import CausalConv
 from roofline.predict.explain.explain import explain
+from roofline.predict.floor import floor_parts
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import prepare
+from roofline.specs.library import load_hardware
 from roofline.specs.workload import decode
 
 CONV, KERNEL, RECURRENT = 6144, 4, 131_072
@@ -133,3 +136,9 @@ def test_pipeline_divides_layers() -> None:
     model = _hybrid(8, 24)
     stages = prepare(model.model_copy(update={"layers": model.layers[::-1]}), "dgx-h100", pp=4).memory.stages
     assert [stage.state_bytes(allocated=True) for stage in stages] == [8 * ENGINE_LAYER, 8 * ENGINE_LAYER, 0]
+
+
+def test_a_floor_has_states_in_and_out() -> None:
+    """Two sequences of which one goes on: 8 channels by 3 columns of 2 B are read once and written twice; 8 filters of 4."""
+    convolution = CausalConv(tokens=6, sequences=2, resumed=1, channels=8, kernel=4)
+    assert floor_parts(convolution, load_hardware("h100-sxm")[0]) == {"weights": 64, "state": 48 + 96}

@@ -37,6 +37,13 @@ def test_without_latents() -> None:
     assert found["full K and V, no latent"] == 61 * 128 // 8 * (192 + 128) * 2 * 65 * 16
 
 
+def test_without_latents_beside_an_indexer() -> None:
+    """Its key is kept as it is: 128 elements of a byte and a scale of 4, on every device."""
+    found = _bytes("deepseek-v3.2", 1024, tp=8)
+    assert found["baseline"] == 61 * ((512 + 64) * 2 + 132) * 65 * 16
+    assert found["full K and V, no latent"] == 61 * (128 // 8 * (192 + 128) * 2 + 132) * 65 * 16
+
+
 def test_without_the_shared_prefix() -> None:
     """As if it had not been said; what a sequence has in its cache is the same."""
     found = limits("llama-3.1-8b", "h200-sxm", context="4k", shared_prefix="2k")

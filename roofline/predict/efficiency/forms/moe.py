@@ -96,7 +96,7 @@ def _power_law(tokens: Expr, rows: Expr, experts: Expr, held: Expr, exponent: fl
     a = exponent + 1e-3 if exponent in {1.0, 2.0, 3.0} else exponent  # there an integral is a logarithm, which it nears
     enough = (rows > experts) * 1.0
     low = (0.01 + 0.99 * enough) ** (1 - a)
-    width = (2 + enough * (maximum(0.8 * tokens, 1.6) - 2)) ** (1 - a) - low
+    width = (2 + enough * (0.8 * tokens - 2)) ** (1 - a) - low
     # With y = x^(1-a) linear in the share of experts, the integral of x over y is x y (1-a)/(2-a), of x^2 x^2 y (1-a)/(3-a).
     ys = [low + edge * width for edge in EDGES]
     xs = [y ** (1 / (1 - a)) for y in ys]

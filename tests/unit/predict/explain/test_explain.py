@@ -65,6 +65,16 @@ def test_ridge_point_and_critical_batch() -> None:
     found = explain(LLAMA, "critical_batch", A100)
     assert found.value == pytest.approx(153.0, abs=0.05)
     assert found.parts == ()
+    assert {"traffic", "experts"} & {note.name for note in found.assumptions} == {"traffic"}
+
+
+def test_critical_batch_of_experts() -> None:
+    """All 8 of Mixtral's experts are read, and each token multiplies two: larger than the ridge by the weights over those."""
+    found = explain("mixtral-8x7b", "critical_batch", A100)
+    expert, others = 3 * 4096 * 14_336, 4096 * (4096 + 2 * 1024 + 4096) + 4096 * 8
+    read, multiplied = (32 * (count * expert + others) + 32_000 * 4096 for count in (8, 2))
+    assert found.value == pytest.approx(312e12 / 2039e9 * read / multiplied)
+    assert {"traffic", "experts"} <= {note.name for note in found.assumptions}
 
 
 def test_decode_floor() -> None:

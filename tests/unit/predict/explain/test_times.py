@@ -171,6 +171,47 @@ def test_a_prior_is_called_one() -> None:
     assert result.source.startswith("prior: ")
 
 
+def test_a_kernel_like_none_that_was_measured() -> None:
+    """A convolution: its launch, at most that of a norm, and its times of vector units and memory one after another."""
+    result = explain("lfm2.5-vl-1.6b", "layers/conv/short_conv/conv estimate", H100, phase="prefill")
+    assert result.about.startswith("kernel of the prefill step: none like it was measured; a launch, then compute, memory")
+    assert (result.source, result.legend[0][0]) == ("no measurement", "n")
+    tokens, channels, calls = 1024, 2048, 2 * 3 + 3 + 1
+    vector, moved = 2 * 3 * tokens * channels, 2 * (3 * channels + 2 * tokens * channels + 2 * channels)
+    launch = prepare(LLAMA, H100).estimator.fits.find("rmsnorm").values["launch"]
+    least = calls * (vector / 67e12 + moved / 3.35e12)
+    assert least <= result.value <= least + calls * launch
+    assert (result.low, result.high) == (pytest.approx(calls * moved / 3.35e12), pytest.approx(3 * result.value))
+
+
+def test_given_shares_are_in_the_formula() -> None:
+    """The slower of matrix units and memory, of each call of 32."""
+    of_request = Explainer(LLAMA, H100, phase="prefill", mfu=0.4, mbu=0.8)
+    product = of_request.explain("layers/mlp/gate_up_proj estimate")
+    assert product.formula == "n·max(F / (P·mfu), D / (β·mbu))"
+    assert product.value == pytest.approx(32 * 2 * 1024 * 4096 * 2 * 14_336 / (0.4 * 989.4e12), rel=1e-4)
+    adds_up(product)
+
+
+def test_what_overlap_hides_is_a_term() -> None:
+    """Of two microbatches, one's exchanges pass beside the other's work: less than the operators one after another."""
+    options = {"dp": 8, "ep": 8, "batch": 64, "microbatch_overlap": True, "ignore_capacity": True}
+    explained = explain("deepseek-v3", "decode bound", "dgx-h200", phase="decode", **options)
+    adds_up(explained)
+    (phase,) = roofline.analyze("deepseek-v3", "dgx-h200", phase="decode", **options).phases
+    in_turn = sum(op.time.bound for op in phase.operators if op.kind != "overhead")
+    hidden = {str(name): value for name, value in explained.numbers.items()}["t_hidden"]
+    assert 0 < hidden == pytest.approx(in_turn - explained.value)
+
+
+def test_a_step_is_told_by_its_sequences() -> None:
+    """Prompts by their tokens, a decode step by what is cached."""
+    of_request = Explainer(LLAMA, H100, batch=2, input_len=300, context=5000)
+    assert of_request.explain("prefill bound").about.startswith("time of the prefill step of 2 sequences of 300 tokens;")
+    decode = "time of the decode step of 2 sequences after 5,000 cached tokens;"
+    assert of_request.explain("decode bound").about.startswith(decode)
+
+
 def test_requests_per_second_of_the_scaling_book() -> None:
     """LLaMA-3 70B at full memory, steps of 19 ms, 512 tokens: 0.27, 0.66 and 1.72 requests/s a chip (inference at scale)."""
     options = {"tp": 4, "batch": 43, "output_len": 512, "quantization": "w8a16", "ignore_capacity": True}

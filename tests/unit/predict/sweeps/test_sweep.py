@@ -153,6 +153,19 @@ def test_grids_of_which_nothing_can_be(grid: dict[str, Any], message: str) -> No
         sweep(grid)
 
 
+def test_values_that_no_configuration_could_have() -> None:
+    """They are refused at once, also beside others of their axis; what one configuration cannot have leaves out its rows."""
+    refused = {
+        "quantization": (["fp8", "fp9"], "axis 'quantization': .*unknown .*fp9"),
+        "bandwidth": (["1 TB/s", "1 TFLOP/s"], "axis 'bandwidth': --bandwidth: .*GB/s"),
+        "gpu_memory_utilization": ([0.9, 1.5], "axis 'gpu_memory_utilization': --gpu-memory-utilization must be .*1.5"),
+    }
+    for name, (values, message) in refused.items():
+        with pytest.raises(InputError, match=message):
+            sweep({"model": "gpt2", "hardware": "l4", name: values})
+    assert set(sweep({"model": "gpt2", "hardware": "l4", "tp": [1, 5]}, columns=["flops"])["tp"]) == {1}
+
+
 def test_columns_are_checked() -> None:
     with pytest.raises(UnknownNameError, match="fits"):
         sweep({"model": "gpt2", "hardware": "l4"}, columns=["fit"])
