@@ -13,13 +13,14 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph.build import build
 from roofline.graph.sharding import check_parallel, communication_groups
+from roofline.graph.vision import encoder_graph
 from roofline.operators.collectives import Collective
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import expert_load_imbalance
 from roofline.predict.parameters import TWO_BYTES
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.workload import decode
+from roofline.specs.workload import decode, prefill
 
 TOKENS = 16
 
@@ -145,3 +146,61 @@ def test_devices_that_hold_the_same_cache() -> None:
             else:
                 with pytest.raises(InputError, match=f"must divide the {works[-1]} tensor-parallel devices"):
                     check_parallel(model, deployment)
+
+
+MODELS: dict[str, Model] = {
+    "dense": small_model({"norms": "both"}, {"parallel": True}, word_embed_proj_dim=32, hidden_size_per_layer_input=8),
+    "experts": small_model({"mlp": {**MOE, "shared_intermediate_size": 32}}),
+    "streams": small_model(hc_mult=4),
+    "mean of streams": small_model(hc_mult=4, hc_head="mean"),
+    "copies": small_model({"norms": "both"}, altup_num_inputs=4, laurel_rank=8),
+    "tables of n-grams": small_model(ngram_embedders=4, ngram_rows=400),
+}
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "one device": {},
+    "tensor": {"tensor_parallel_size": 2},
+    "sequence": {"tensor_parallel_size": 2, "sequence_parallel": True},
+    "pipeline": {"pipeline_parallel_size": 2},
+    "context": {"context_parallel_size": 2},
+    "experts": {"data_parallel_size": 4, "expert_parallel_size": 4, "expert_exchange": "all_to_all"},
+    "experts gathered": {"data_parallel_size": 4, "expert_parallel_size": 4, "expert_exchange": "all_gather"},
+    "experts divided": {"data_parallel_size": 4, "expert_parallel_size": 2, "moe_tp": 2, "expert_exchange": "all_to_all"},
+}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_everything_has_the_format_of_the_model(layout: str) -> None:
+    """In fp32 each operator and collective of each model reads and writes fp32, however it is divided."""
+    precision = prepare("gpt2", "h100-sxm", dtype="fp32").precision
+    for name, model in MODELS.items():
+        if "expert_parallel_size" in LAYOUTS[layout] and name != "experts":
+            continue
+        for step in (decode(TOKENS, 1024), prefill(2, 512)):
+            graph = build(model, Deployment(**LAYOUTS[layout]), precision, step)
+            other = {
+                path: (operator.dtypes.weight.name, operator.dtypes.activation.name)
+                for path, (operator, _) in graph.items()
+                if (operator.dtypes.weight.name, operator.dtypes.activation.name) != ("fp32", "fp32")
+            }
+            assert not other, name
+
+
+def test_weights_of_a_vision_tower() -> None:
+    """A layer has 4 w^2 + 2 w i of its products, a bias for each output of these (3 w + w + i + w), and two norms of 2 w."""
+    tower = roofline.load_model("gemma-3-27b").vision
+    assert tower is not None
+    graph = encoder_graph(tower, 2, "fp32")
+    width, inner = tower.hidden_size, tower.intermediate_size
+    layer = sum(operator.parameters for path, (operator, _) in graph.items() if path.startswith("vision/layers/"))
+    assert layer == 4 * width * width + 2 * width * inner + 5 * width + inner + 2 * 2 * width
+    assert {operator.dtypes.weight.name for operator, _ in graph.values()} == {"fp32"}
+    (up,) = [operator for path, (operator, _) in graph.items() if path.endswith("mlp/up_proj")]
+    assert up.cost().weight_bytes == (width + 1) * inner * 4
+
+
+def test_streams_end_in_their_mean() -> None:
+    """Of four streams with one output for each token; a learned collapse has products instead."""
+    mean, repeat = _graph(MODELS["mean of streams"])["final_hc_mean"]
+    assert (repeat, mean.elements, mean.terms) == (1, TOKENS * WIDTH, 4)
+    assert "final_hc_mean" not in _graph(MODELS["streams"])
