@@ -180,7 +180,7 @@ def test_a_kernel_like_none_that_was_measured() -> None:
     vector, moved = 2 * 3 * tokens * channels, 2 * (3 * channels + 2 * tokens * channels + 2 * channels)
     launch = prepare(LLAMA, H100).estimator.fits.find("rmsnorm").values["launch"]
     least = calls * (vector / 67e12 + moved / 3.35e12)
-    assert least <= result.value <= least + calls * launch
+    assert least * (1 - 1e-12) <= result.value <= least + calls * launch
     assert (result.low, result.high) == (pytest.approx(calls * moved / 3.35e12), pytest.approx(3 * result.value))
 
 

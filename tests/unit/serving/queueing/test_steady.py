@@ -75,19 +75,67 @@ def test_waits_for_seats_are_erlang_c() -> None:
     assert occupied.slot_wait[0] == pytest.approx(waits, rel=1e-9)
 
 
-@pytest.mark.slow
-def test_cycles_by_simulation() -> None:
-    """C' = d + w Poisson(lambda C): the first three moments, against a million cycles."""
-    rate, seconds, step = 20.0, 0.02, 0.05
-    rng = np.random.default_rng(5)
-    cycle, found = 0.1, np.empty(400_000)
-    for place in range(len(found)):
+def simulated_cycles(rng: np.random.Generator, rate: float, seconds: float, step: float) -> np.ndarray:
+    """Stationary cycles C' = d + w Poisson(lambda C): three of each of 40,000 chains, far apart."""
+    cycle, found = np.full(40_000, step), []
+    for place in range(1, 111):
         cycle = step + seconds * rng.poisson(rate * cycle)
-        found[place] = cycle
+        if place in (70, 90, 110):
+            found.append(cycle)
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("rate", [40.0, 20.0])
+def test_cycles_by_simulation(rate: float) -> None:
+    """At loads of 40 and 80 %: mean, variance, third central moment (a few percent: tails are rare), and the cube."""
+    seconds, step = 0.02, 0.05
+    found = simulated_cycles(np.random.default_rng(5), rate, seconds, step)
     expected = cycles(work(rate, seconds), np.array([step]), np.zeros(1), 1.0)
-    assert expected.mean[0] == pytest.approx(found.mean(), rel=0.005)
+    mean = expected.mean[0]
+    assert mean == pytest.approx(found.mean(), rel=0.005)
+    assert expected.from_prompts[0] == pytest.approx(found.var(), rel=0.02)
     assert expected.square[0] == pytest.approx((found**2).mean(), rel=0.01)
-    assert expected.cube[0] == pytest.approx((found**3).mean(), rel=0.02)
+    third = expected.cube[0] - 3 * mean * expected.square[0] + 2 * mean**3
+    assert third == pytest.approx(((found - found.mean()) ** 3).mean(), rel=0.06)
+    assert expected.cube[0] == pytest.approx((found**3).mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("rate", [30.0, 10.0])
+def test_the_wait_for_the_first_token_by_simulation(rate: float) -> None:
+    """A request meets a cycle by its length, waits for the rest of it, and then for those that came in it.
+
+    Steps of 50 ms always run, with any number of sequences; prompts take 20 ms each and are never cut.
+    """
+    seconds, step = 0.02, 0.05
+    rng = np.random.default_rng(6)
+    met = rng.permutation(simulated_cycles(rng, rate, seconds, step))
+    waits = met * rng.uniform(size=len(met)) + seconds * rng.poisson(rate * met)
+    mean = np.average(waits, weights=met)
+    variance = np.average((waits - mean) ** 2, weights=met)
+    found = steady(server(slots=2000, prompt_s=seconds, tokens=1, steps=200, step_s=step, budget=10**9), [rate])
+    assert found.wait.mean[0] == pytest.approx(mean, rel=0.01)
+    assert found.wait.variance[0] == pytest.approx(variance, rel=0.03)
+    assert found.own_s[0][0] == pytest.approx(step + seconds)
+
+
+@pytest.mark.parametrize("steps", [20, 5])
+def test_the_spread_of_tpot_by_simulation(steps: int) -> None:
+    """The mean of cycles that follow each other. At a load of 60 % a cycle has 60 % of what the last one was longer than usual."""
+    rate, seconds, step = 30.0, 0.02, 0.05
+    rng = np.random.default_rng(7)
+    cycle, total = np.full(40_000, step), np.zeros(40_000)
+    for place in range(60 + steps):
+        cycle = step + seconds * rng.poisson(rate * cycle)
+        total += cycle if place >= 60 else 0.0
+    found = steady(server(slots=2000, prompt_s=seconds, tokens=1, steps=steps, step_s=step, budget=10**9), [rate])
+    assert found.tpot[0].variance[0] == pytest.approx((total / steps).var(), rel=0.03)
+
+
+def test_an_own_prompt_passes_every_stage() -> None:
+    """Of two stages a prompt adds half to each round, and a request waits for the whole of its own."""
+    found = steady(server(slots=2000, prompt_s=0.02, tokens=1, steps=200, step_s=0.05, budget=10**9, stages=2), [30.0])
+    assert found.prompt_utilization[0] == pytest.approx(30 * 0.01)
+    assert found.own_s[0][0] == pytest.approx(0.05 + 0.02)
 
 
 @pytest.mark.parametrize("name", ["ttft", "tpot"])
