@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +19,9 @@ from small_models import GQA, MOE, WIDTH, small_model
 
 import roofline
 from roofline.blocks import kinds
-from roofline.blocks.base import merge_partial_outputs
+from roofline.blocks.base import kv_all_gather, merge_partial_outputs, query_all_gather
 from roofline.blocks.checkpoint import layer_weights, non_layer_weights
+from roofline.dtypes import parse_dtype
 from roofline.graph.build import build
 from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.predict.request import prepare
@@ -190,6 +192,39 @@ def test_partial_outputs_are_merged() -> None:
     assert list(tensor)[-1] == "core_1/reduce_scatter"
     assert (gathered.elements, gathered.stride, rescaled.rows, summed.elements) == (96 * 4, 1, 96, 96 * 16)
     assert merged(1, 2, decodes=False) == {}
+
+
+def test_keys_and_queries_are_gathered() -> None:
+    """2 prompts of 30 tokens after 100: context-parallel devices gather all 260, tensor-parallel ones lack the cached 200.
+
+    32 elements a token, sent as they are cached. Of 3 decoded tokens the queries of 8 heads of 16 on each of 4 devices.
+    """
+    vector = replace(TWO_BYTES.dtypes("norm"), kv=parse_dtype("fp8"))
+    prompts, decoded = Segment(2, 30, 100), Segment(3, 1, 100, decode=True)
+
+    def gathered(segment: Segment, context: int, decodes: int) -> list[tuple[int, int, int, str]]:
+        site: Any = SimpleNamespace(context_ranks=context, key_ranks=context * decodes, decode_ranks=decodes, context_stride=2)
+        found = {**kv_all_gather(site, segment, 32, vector, "_1"), **query_all_gather(site, segment, 8, 16, vector, "_1")}
+        return [(one.elements, one.world, one.stride, one.dtypes.activation.name) for one in found.values()]  # type: ignore[attr-defined]
+
+    assert gathered(prompts, 4, 1) == [(260 * 32, 4, 2, "fp8")]
+    assert gathered(prompts, 1, 4) == [(200 * 32, 4, 1, "fp8")]
+    assert gathered(replace(prompts, cached=0), 1, 4) == []
+    assert gathered(decoded, 1, 4) == [(3 * 8 * 4 * 16, 4, 1, "bf16")]
+    assert gathered(decoded, 4, 1) == gathered(prompts, 1, 1) == []
+
+
+def test_latents_that_are_fetched() -> None:
+    """Expanded prompts need the latents of 100 cached tokens; where 60 are common to 2 sequences, 2 x 40 + 60, of 36 elements."""
+    latent = {
+        "kind": "mla", "num_attention_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+        "v_head_dim": 8,
+    }  # fmt: skip
+    step = (Segment(2, 30, 100),)
+    for shared, rows in ((0, 2 * 100), (60, 2 * 40 + 60)):
+        operators = _operators({"mixer": latent}, step=step, shared_prefix=shared)
+        (fetched,) = [operator for name, operator in operators.items() if "kv_fetch" in name]
+        assert fetched.elements == rows * 36
 
 
 def test_copies_of_experts() -> None:

@@ -120,7 +120,7 @@ def test_the_wait_for_the_first_token_by_simulation(rate: float) -> None:
 
 @pytest.mark.parametrize("steps", [20, 5])
 def test_the_spread_of_tpot_by_simulation(steps: int) -> None:
-    """The mean of cycles that follow each other. At a load of 60 % a cycle has 60 % of what the last one was longer than usual."""
+    """The mean of cycles that follow each other. At a load of 60 % a cycle has 60 % of what the last one was longer."""
     rate, seconds, step = 30.0, 0.02, 0.05
     rng = np.random.default_rng(7)
     cycle, total = np.full(40_000, step), np.zeros(40_000)
