@@ -215,7 +215,7 @@ def test_keys_and_queries_are_gathered() -> None:
 
 
 def test_latents_that_are_fetched() -> None:
-    """Expanded prompts need the latents of 100 cached tokens; where 60 are common to 2 sequences, 2 x 40 + 60, of 36 elements."""
+    """Expanded prompts need latents (36 elements) of 100 cached tokens; where 60 are common to 2 sequences, of 2 x 40 + 60."""
     latent = {
         "kind": "mla", "num_attention_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
         "v_head_dim": 8,
