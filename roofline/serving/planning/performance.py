@@ -209,19 +209,16 @@ def _statistics(
     class_mean: Callable[[Steady, Steady, int], float], waits: dict[str, float], state: Steady,
     within: Callable[[int, Array], Array], *, tpot: bool,
 ) -> LatencyStats:  # fmt: skip
-    total = sum(shares)
-    weights = [share / total for share in shares]
-
     def mean(name: str) -> float | None:
         if name not in states:
             return None
         pair = states[name]
         if any(bool(one.rates[0] > _UNBOUNDED * one.server.capacity) for one in pair):
             return None
-        return sum(w * class_mean(*pair, k) for w, k in zip(weights, classes, strict=True)) + waits[name]
+        return sum(w * class_mean(*pair, k) for w, k in zip(shares, classes, strict=True)) + waits[name]
 
     def share_within(seconds: Array) -> Array:
-        return sum((w * within(k, seconds) for w, k in zip(weights, classes, strict=True)), start=0.0 * seconds)
+        return sum((w * within(k, seconds) for w, k in zip(shares, classes, strict=True)), start=0.0 * seconds)
 
     p50, at = None, None
     if not bool(state.saturated[0]):

@@ -77,12 +77,13 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
     node = hardware.node.count if hardware.node is not None else _IN_A_NODE
     linked = bool(hardware.node.links if hardware.node is not None else hardware.accelerator.links)
     seen: set[tuple[int, ...]] = set()
-    for sizes in sorted(
-        _wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])
-    ):
+    wanted: list[Layout] = []
+    for sizes in _wanted(experts, linked, node, given):
         layout = sizes | given
         if "dp" in given and "ep" not in given and sizes["ep"] > 1:
             layout["ep"] = layout["tp"] * layout["dp"]
+        wanted.append(layout)
+    for layout in sorted(wanted, key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])):
         key = tuple(layout.get(name, 1) for name in SIZES)
         if key not in seen and _devices(layout) <= most and _works(model, hardware, layout):
             seen.add(key)
@@ -293,8 +294,12 @@ def _option(
         sized["prefill"] = size_replica(replica, load, [largest], memory_slots, "prefill", after)
         sized["decode"] = size_replica(replica, load, settings[:1], memory_slots, "decode")
     if not sized:
-        why = "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of a "
-        why += "node with its network"
+        why = "outputs of one token leave a decode pool nothing to do: --mode colocated has none"
+        if link is None:
+            why = (
+                "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of "
+            )
+            why += "a node with its network"
         return RejectedLayout(hardware, precision, layout, why, fits=True)
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted, fixed)
 
@@ -379,7 +384,7 @@ def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
     context = max(round(load.mean_input + load.mean_output) - 1, 1)
     slots = min(MAX_SLOTS * ranks, request.memory.max_batch(context)) // ranks
     while slots and not _mean_requests(request, load, slots).all_fit():
-        slots = min(slots - 1, int(slots * 0.98))
+        slots = int(slots * 0.98)
     return slots
 
 
