@@ -265,7 +265,7 @@ def _closed_loop_draft(query: Query, option: Option, clients: int) -> CandidateD
     load, sized = query.load, option.sized["both"]
     allowed = max(query.devices(option.hardware) // option.devices - query.spare, 1)
     most = min(clients, allowed)
-    tried = sorted({max(round(most ** (step / _CLOSED_LOOP_TRIALS)), 1) for step in range(_CLOSED_LOOP_TRIALS + 1)} | {1, 2, 3})
+    tried = sorted({round(most ** (step / _CLOSED_LOOP_TRIALS)) for step in range(_CLOSED_LOOP_TRIALS + 1)} | {2, 3})
     before = 0
     for replicas in (count for count in tried if count <= most):
         if not closed_loop_performance(sized, load, clients / replicas).misses(load):
@@ -323,7 +323,7 @@ def order(
         if query.rank == "gpus":
             key = (draft.devices, key[0], tpot, ttft)
         elif query.rank == "latency":  # of a mean request, from its arrival to its last token
-            key = (ttft + max(query.load.mean_output - 1, 0) * tpot, key[0], draft.devices)
+            key = (ttft + (query.load.mean_output - 1) * tpot, key[0], draft.devices)
             if finish is not None:
                 key = (finish, *key[1:])
         first = cost if priced and cost is not None else devices
@@ -369,8 +369,7 @@ def watts(hardware: Hardware, devices: int = 1) -> float | None:
 def typical_steps(request: ResolvedRequest, load: Load) -> tuple[Step, ...]:
     """A full decode step at the end of a mean request, and a mean prompt in each rank."""
     ranks, slots = request.deployment.data_parallel_size, request.deployment.max_num_seqs or 1
-    length = max(round(load.mean_input + load.mean_output), 1)
-    return decode(slots * ranks, length), prefill(ranks, max(round(load.mean_input), 1))
+    return decode(slots * ranks, round(load.mean_input + load.mean_output)), prefill(ranks, round(load.mean_input))
 
 
 def candidate(query: Query, draft: CandidateDraft) -> Candidate:

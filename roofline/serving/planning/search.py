@@ -381,7 +381,7 @@ def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
     ranks = request.deployment.data_parallel_size
     if any(turns.conversation.system_prompt for _, turns in load.retained) and caches_prefixes(request):
         return largest(lambda slots: _sharing_requests_fit(request, load, slots), MAX_SLOTS)
-    context = max(round(load.mean_input + load.mean_output) - 1, 1)
+    context = round(load.mean_input + load.mean_output) - 1
     slots = min(MAX_SLOTS * ranks, request.memory.max_batch(context)) // ranks
     while slots and not _mean_requests(request, load, slots).all_fit():
         slots = int(slots * 0.98)
@@ -390,7 +390,7 @@ def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
 
 def _sharing_requests_fit(request: ResolvedRequest, load: Load, slots: int) -> bool:
     """Whether memory holds `slots` requests of mean lengths per rank, of which those with the same system prompt share it."""
-    context = max(round(load.mean_input + load.mean_output) - 1, 1)
+    context = round(load.mean_input + load.mean_output) - 1
     for part in request.memory.stages:
         shared = 0.0
         for mix, turns in load.retained:
@@ -406,7 +406,7 @@ def _sharing_requests_fit(request: ResolvedRequest, load: Load, slots: int) -> b
 def _mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedRequest:
     """The analysis of `slots` requests of mean lengths per rank, from the prompt to the last token."""
     batch = slots * request.deployment.data_parallel_size
-    prompt, output = max(round(load.mean_input), 1), max(round(load.mean_output), 1)
+    prompt, output = round(load.mean_input), round(load.mean_output)
     steps: tuple[tuple[PhaseName, Step], ...] = (("prefill", prefill(batch, prompt)), ("decode", decode(batch, prompt)))
     return replace(request, workload=Workload(batch, prompt, output, prompt, steps))
 

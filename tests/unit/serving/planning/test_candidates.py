@@ -18,6 +18,7 @@ from roofline.serving.planning.candidates import (
     _finish,
     _mean_times,
     _notes,
+    _notes_on_cache,
     _performance,
     _scaled,
     drafts,
@@ -90,16 +91,14 @@ def server(step_s: float = 0.02, slots: int = 8) -> BatchServer:
 # How many replicas
 
 
-@pytest.mark.parametrize(
-    ("rate", "each", "replicas"), [(60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 3 * 0.1 / 0.3, 3)]
-)
-def test_as_many_replicas_as_the_rate_takes(rate: float, each: float, replicas: int) -> None:
+def test_as_many_replicas_as_the_rate_takes() -> None:
     """The rate over that of one, rounded up; what arithmetic of floats adds is no replica."""
-    query = query_of(SimpleNamespace(rate=rate, concurrency=None), spare=2)
-    (draft,) = drafts(query, [option(both=each), option(both=0.0)])
-    assert draft.pools[0].replicas == replicas
-    assert draft.max_rate == pytest.approx(each * replicas)
-    assert draft.devices == replicas + 2
+    for rate, each, replicas in [(60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 3 * 0.1 / 0.3, 3)]:
+        query = query_of(SimpleNamespace(rate=rate, concurrency=None), spare=2)
+        (draft,) = drafts(query, [option(both=each), option(both=0.0)])
+        assert draft.pools[0].replicas == replicas
+        assert draft.max_rate == pytest.approx(each * replicas)
+        assert draft.devices == replicas + 2
 
 
 def test_pools_of_the_fewest_devices() -> None:
@@ -337,8 +336,8 @@ def test_steps_that_are_typical() -> None:
     load: Any = SimpleNamespace(mean_input=1000.4, mean_output=100.4)
     assert typical_steps(request(64), load) == (decode(128, 1101), prefill(2, 1000))
     assert typical_steps(request(None), load)[0] == decode(2, 1101)
-    short: Any = SimpleNamespace(mean_input=0.2, mean_output=0.2)
-    assert typical_steps(request(1, 1), short) == (decode(1, 1), prefill(1, 1))
+    short: Any = SimpleNamespace(mean_input=1.4, mean_output=1.4)
+    assert typical_steps(request(1, 1), short) == (decode(1, 3), prefill(1, 1))
 
 
 def test_watts_are_those_of_all_devices() -> None:
@@ -374,6 +373,34 @@ def test_what_is_noted() -> None:
     assert notes(beyond=1101, longest=1102) == ""
     assert notes(batch=SimpleNamespace(high_s=100.0)) == notes(batch=SimpleNamespace(high_s=None)) == ""
     assert "ends after the deadline" in notes(batch=SimpleNamespace(high_s=100.1))
+
+
+def test_what_is_noted_of_the_cache() -> None:
+    """Two ranks with 100 blocks of 16 tokens each, of which requests that run take 60: 40 are free, 1,280 tokens."""
+    one, pool = option(both=1), SimpleNamespace(num_blocks=100, block_size=16, ranks=2, given=True, none_cached="nothing")
+
+    def notes(needed: float | None, empty: float = 2.0, **others: Any) -> list[str]:
+        """With six requests/s on two replicas and a spare; `empty`: requests/s of a replica whose cache has nothing."""
+        given = {"needed": needed, "running": 60.0, "max_hit_rate": 0.5, "achievable_hit_rate": 0.3, "cache": pool}
+        state: Any = SimpleNamespace(cache=SimpleNamespace(**given)) if "cache" not in others else SimpleNamespace(**others)
+        served = {"nothing": SimpleNamespace(capacity=empty)}
+        sized: Any = SimpleNamespace(prefix_cache=others.get("prefix_cache"), server_of=lambda load, shares: served[shares])
+        load = SimpleNamespace(rate=others.get("rate", 6.0), retained=others.get("retained", ()))
+        return list(_notes_on_cache(query_of(load), CandidateDraft((PoolSize(one, "both", sized, 2),), 1), state))
+
+    assert notes(40.0) == []
+    (more,) = notes(50.0)
+    assert "needs 1,600 tokens of KV cache beside the running requests, which leave 1,280: enough for 30 %" in more
+    (beyond,) = notes(None)
+    assert "more than the 50 % that turns have in common" in beyond
+    (empty,) = notes(40.0, 1.9)
+    assert "serves 1.9 requests/s, less than its 2:" in empty
+    assert notes(50.0, 1.9, rate=None) == notes(50.0, 1.9, cache=None) == []
+    pool.given = False
+    assert notes(None) == []
+    assert notes(None, retained=("some",), prefix_cache=pool) == []
+    (none,) = notes(None, retained=("some",), cache=None)
+    assert "no prefixes are retained" in none
 
 
 # Other numbers of replicas, for a simulation

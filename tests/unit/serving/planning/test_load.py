@@ -48,27 +48,24 @@ def test_clients_are_weights_too() -> None:
     assert load.mean_output == pytest.approx(21)
 
 
-@pytest.mark.parametrize(
-    ("bursts", "cv"),
-    [
+def test_bursts_of_all_classes() -> None:
+    """Squares of the coefficients of variation are weighted, at most 3 in the formulas."""
+    for bursts, cv in [
         ((1, 1), 1),
         ((2, 2), 2),
         ((2, 1), (0.75 * 4 + 0.25) ** 0.5),
         ((1, 2), (0.75 + 0.25 * 4) ** 0.5),
         ((9, 1), 3),
         ((0.5, 0.5), 0.5),
-    ],
-)
-def test_bursts_of_all_classes(bursts: tuple[float, float], cv: float) -> None:
-    """Squares of the coefficients of variation are weighted, at most 3 in the formulas."""
-    load = load_of(*({"rate": rate, "burstiness": one} for rate, one in zip((3, 1), bursts, strict=True)))
-    assert load.cv == pytest.approx(cv)
-    assert load.burstiness == max(bursts)
+    ]:
+        load = load_of(*({"rate": rate, "burstiness": one} for rate, one in zip((3, 1), bursts, strict=True)))
+        assert load.cv == pytest.approx(cv)
+        assert load.burstiness == max(bursts)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "longest", "beyond"),
-    [
+def test_the_longest_request() -> None:
+    """The end of the lengths; where that is far or open 99.9 % of the requests, in whole 1,024 tokens."""
+    for lengths, longest, beyond in [
         ({"input_len": 1000, "output_len": 101}, 1101, 1101),
         ({"input_len": "uniform:1:1000", "output_len": "uniform:1:100"}, 1100, 1100),
         # 99.9 % are within 999 and 100 + 90: twice that holds all, and the next has three times as many
@@ -80,12 +77,9 @@ def test_bursts_of_all_classes(bursts: tuple[float, float], cv: float) -> None:
         # a conversation: its turns with their answers, and the system prompt
         ({"input_len": 100, "output_len": 50, "turns": 3, "think": "1 s", "system_prompt": 64}, 514, 514),
         ({"input_len": 100, "output_len": 50, "system_prompt": 64}, 214, 214),
-    ],
-)  # fmt: skip
-def test_the_longest_request(lengths: dict[str, Any], longest: int, beyond: int | None) -> None:
-    """The end of the lengths; where that is far or open 99.9 % of the requests, in whole 1,024 tokens."""
-    load = load_of({"rate": 1, **lengths})
-    assert (load.longest, load.beyond) == (longest, beyond)
+    ]:
+        load = load_of({"rate": 1, **lengths})
+        assert (load.longest, load.beyond) == (longest, beyond)
 
 
 def test_the_longest_request_of_all_classes() -> None:
@@ -94,6 +88,12 @@ def test_the_longest_request_of_all_classes() -> None:
     for given, ends in (((short, long), (5101, 5101)), ((long, open_end), (5101, None)), ((short, open_end), (2048, None))):
         load = load_of(*given)
         assert (load.longest, load.beyond) == ends
+    # one without a conversation beside one: both of its lengths at their ends, as alone
+    wide, talk = (
+        {"rate": 1, "input_len": "lognormal:2k:500", "output_len": "lognormal:2k:500"},
+        {"rate": 1, "system_prompt": 64},
+    )
+    assert load_of(wide, talk).longest == load_of(wide).longest == 9216
 
 
 def test_prompts_that_the_cache_has() -> None:
@@ -112,16 +112,13 @@ def test_prompts_that_the_cache_has() -> None:
     assert load_of({"concurrency": 3, "system_prompt": 200}).mean_input == 1200
 
 
-@pytest.mark.parametrize("load", [{"rate": 2}, {"concurrency": 2}])
-def test_what_is_only_simulated(load: dict[str, Any]) -> None:
+def test_what_is_only_simulated() -> None:
     """Adapters, and clients that hold conversations; turns at a rate are planned."""
-    talk = {**load, "turns": 3, "think": "1 s", "input_len": 100, "output_len": 50}
-    if "rate" in load:
-        assert len(load_of(load, talk).retained) == 2
-    else:
-        with pytest.raises(InputError, match=r"class 'class 1' has clients that hold conversations"):
-            load_of(load, talk)
-    (one,) = classes(load)
+    talk = {"turns": 3, "think": "1 s", "input_len": 100, "output_len": 50}
+    assert len(load_of({"rate": 2}, {"rate": 2, **talk}).retained) == 2
+    with pytest.raises(InputError, match="class 'class 1' has clients that hold conversations"):
+        load_of({"concurrency": 2}, {"concurrency": 2, **talk})
+    (one,) = classes({"rate": 2})
     with pytest.raises(InputError, match="class 'class 0' has a LoRA adapter"):
         Load.of(Traffic(classes=(replace(one, adapter="poet"),)))
 
@@ -133,9 +130,9 @@ def test_objectives_that_are_set() -> None:
     assert Service("a", mix, 0.0, 0.0, 0.95).objectives == {"ttft": 0, "tpot": 0}
 
 
-@pytest.mark.parametrize(
-    ("limits", "devices"),
-    [
+def test_devices_that_the_limits_allow() -> None:
+    """The least of what is allowed, owned and offered."""
+    for limits, devices in [
         ({}, 2**60),
         ({"max_gpus": 12}, 12),
         ({"inventory": {"dgx-h100": 16}}, 16),
@@ -147,11 +144,8 @@ def test_objectives_that_are_set() -> None:
         ({"available": 5, "max_gpus": 9, "inventory": {"dgx-h100": 6}}, 5),
         ({"available": None, "max_gpus": 9}, 9),
         ({"max_gpus": 0}, 0),
-    ],
-)
-def test_devices_that_the_limits_allow(limits: dict[str, Any], devices: int) -> None:
-    """The least of what is allowed, owned and offered."""
-    given = {"max_gpus": None, "inventory": None, **limits}
-    price = SimpleNamespace(available=limits["available"]) if "available" in limits else None
-    query: Any = SimpleNamespace(**given, prices=SimpleNamespace(of=lambda hardware: price))
-    assert Query.devices(query, load_hardware("dgx-h100")[0]) == devices
+    ]:
+        given = {"max_gpus": None, "inventory": None, **limits}
+        price = SimpleNamespace(available=limits["available"]) if "available" in limits else None
+        query: Any = SimpleNamespace(**given, prices=SimpleNamespace(of=lambda hardware, price=price: price))
+        assert Query.devices(query, load_hardware("dgx-h100")[0]) == devices

@@ -187,6 +187,9 @@ def test_sequences_and_the_share_of_prompts(monkeypatch: pytest.MonkeyPatch) -> 
     two = made(load, ranks=2)
     seen = performance(two, two, load, (2.0, 2.0))
     assert seen.running == pytest.approx(2 * state_of(two, load, 2.0).running[0])
+    state = state_of(two, load, 2.0)  # a rank has half of the arrivals
+    prompts, outputs = float(state.prompt_utilization[0]) / 1.0, 2 / max(float(state.running[0]), 1)
+    assert seen.prompt_share == pytest.approx(prompts / (prompts + outputs))
     one = made(load)
     assert performance(one, one, load, (0.01, 0.01)).prompt_share == pytest.approx(0.01 / 2.01, rel=1e-3)
     busy = performance(one, one, load, (3.0, 3.0))
@@ -196,6 +199,42 @@ def test_sequences_and_the_share_of_prompts(monkeypatch: pytest.MonkeyPatch) -> 
     load = load_of({"rate": 1, "output_len": 1})
     one = made(load)
     assert performance(one, one, load, (1.0, 1.0)).prompt_share == 1
+
+
+def test_ranks_in_step_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks of clients with equal requests do not wait for each other, whatever the server says of random arrivals."""
+    monkeypatch.setattr(module, "band", lambda sized, load: (0.9, 1.2))
+    load = load_of({"rate": 1})
+    two = made(load, ranks=2)
+    in_step = replace(two, server=replace(two.server, scatter=None))
+    means = [performance(one, one, load, (4.0, 4.0)).ttft.mean for one in (two, in_step)]
+    states = [steady(replace(coarsened(two.server), scatter=scatter), 4.0) for scatter in (0.0, None)]
+    assert means == pytest.approx([state.ttft_mean(0)[0] for state in states])
+    assert states[0].ttft_mean(0)[0] > 1.001 * states[1].ttft_mean(0)[0]
+
+
+def test_what_the_cache_has_is_asked_of_the_replica(loop: dict[str, Any]) -> None:
+    """The shares of requests that find something in the KV cache; of offline work all find everything."""
+    load = load_of({"concurrency": 100})
+    cache: Any = SimpleNamespace(mix=load.mix, all_cached=((1.0,),))
+    replica: Any = MadeUp()
+    one = size_for_batch(replica, load, [(8, BUDGET)], 8, lambda budget: cache)
+    assert one.prefix_cache is cache
+    assert {asked["shares"] for asked in replica.seen} == {((1.0,),)}
+    one.server_of(load, ((0.25,),))
+    assert replica.seen[-1]["shares"] == ((0.25,),)
+    one.server_of(load, ())
+    assert replica.seen[-1]["shares"] == ((1.0,),)
+    replace(one, prefix_cache=None).server_of(load, ())
+    assert replica.seen[-1]["shares"] == ()
+    # its requests are those of the cache, of which each class has its cases
+    cache.mix = load_of({"concurrency": 100, "input_len": 100}).mix
+    state: Any = SimpleNamespace(shares=((0.5,),))
+    held = replace(one, cache=state)
+    seen = performance(held, held, load, (2.0, 2.0))
+    assert seen.cache is state
+    assert replica.seen[-1]["shares"] == ((0.5,),)
+    assert seen.ttft.mean == pytest.approx(steady(coarsened(one.server_of(load, ())), 2.0).ttft_mean(0)[0])
 
 
 def test_pools_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +257,9 @@ def test_pools_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     for parts in ((0.3, 0.6), (0.6, 0.3)):
         rates = (parts[0] * capacities[0], parts[1] * capacities[1])
         assert performance(prompts, outputs, load, rates, after).utilisation == pytest.approx(0.6)
+    for parts in ((0.5, 0.99), (0.99, 0.5)):  # a pool alone has waits without an end
+        rates = (parts[0] * capacities[0], parts[1] * capacities[1])
+        assert performance(prompts, outputs, load, rates, after).ttft.mean is None
 
 
 def test_the_band_is_the_widest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,6 +293,9 @@ def test_the_band_is_the_widest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert band(replace(one, slots=1), load) == pytest.approx((0.9, 1.5))
     assert asked[-2] == decode(2, 1050)  # half a slot is one
     assert band(made(load, basis="bound", request=request), load) == (1.0, 1.0)
+    monkeypatch.setattr(module, "pipeline", times((2.0, 1.8, 2.1), (4.0, 3.9, 6.0)))
+    band(one, load_of({"rate": 1, "input_len": 1, "output_len": 1}))
+    assert asked[-2:] == [decode(2 * 4, 2), prefill(2, 1)]
     # with drafts a step is a round
     rounds = SimpleNamespace(
         round=lambda *batch: SimpleNamespace(estimate=2.0, low=1.4, high=2.2) if batch == (8, 1050) else None
@@ -262,29 +307,30 @@ def test_the_band_is_the_widest(monkeypatch: pytest.MonkeyPatch) -> None:
 # Of clients
 
 
-@pytest.mark.parametrize(("clients", "running"), [(0.5, 0.5), (4, 4), (8, 8), (20, 8)])
-def test_clients_are_those_who_run_and_those_who_wait(loop: dict[str, Any], clients: float, running: float) -> None:
+def test_clients_are_those_who_run_and_those_who_wait(loop: dict[str, Any]) -> None:
     """Little's law, n = rate x (TTFT + 100 x 25 ms), with all clients, and without the wait with those in the 8 slots."""
-    load = load_of({"concurrency": 20})
-    one = made(load)
-    seen = closed_loop_performance(one, load, clients)
-    shown = seen.performance
-    assert seen.clients == clients
-    assert shown.ttft.mean is not None
-    assert seen.rate * (shown.ttft.mean + 2.5) == pytest.approx(clients, rel=2e-5)
-    assert seen.rate * (shown.ttft.mean - shown.slot_wait_s + 2.5) == pytest.approx(running, rel=2e-5)
-    assert shown.slot_wait_s == pytest.approx((clients - running) / seen.rate, abs=1e-4)
-    assert shown.running == running
-    assert shown.utilisation == pytest.approx(seen.rate / one.server.capacity)
-    assert loop["lengths"] == (max(running, 1), 1000, 101)
-    assert (shown.tpot.mean, shown.tpot.low, shown.tpot.high, shown.tpot.bound) == (0.025, 0.0225, 0.03, 0.02)
-    # the wait is in every time but the bound; the rest is that of random arrivals
-    open_loop = performance(one, one, load, (seen.rate, seen.rate))
-    for name in ("mean", "p50", "at", "low", "high"):
-        assert getattr(shown.ttft, name) == pytest.approx(getattr(open_loop.ttft, name) + shown.slot_wait_s, rel=1e-6)
-    assert shown.ttft.bound == pytest.approx(open_loop.ttft.bound)
-    assert open_loop.tpot.mean is not None
-    assert (shown.tpot.at or 0) / 0.025 == pytest.approx((open_loop.tpot.at or 0) / open_loop.tpot.mean)
+    for clients, running in [(0.5, 0.5), (4, 4), (8, 8), (20, 8)]:
+        load = load_of({"concurrency": 20})
+        one = made(load)
+        seen = closed_loop_performance(one, load, clients)
+        shown = seen.performance
+        assert seen.clients == clients
+        assert shown.ttft.mean is not None
+        assert seen.rate * (shown.ttft.mean + 2.5) == pytest.approx(clients, rel=2e-5)
+        assert seen.rate * (shown.ttft.mean - shown.slot_wait_s + 2.5) == pytest.approx(running, rel=2e-5)
+        assert shown.slot_wait_s == pytest.approx((clients - running) / seen.rate, abs=1e-4)
+        assert shown.slot_wait_s >= 0
+        assert shown.running == running
+        assert shown.utilisation == pytest.approx(seen.rate / one.server.capacity)
+        assert loop["lengths"] == (max(running, 1), 1000, 101)
+        assert (shown.tpot.mean, shown.tpot.low, shown.tpot.high, shown.tpot.bound) == (0.025, 0.0225, 0.03, 0.02)
+        # the wait is in every time but the bound; the rest is that of random arrivals
+        open_loop = performance(one, one, load, (seen.rate, seen.rate))
+        for name in ("mean", "p50", "at", "low", "high"):
+            assert getattr(shown.ttft, name) == pytest.approx(getattr(open_loop.ttft, name) + shown.slot_wait_s, rel=1e-6)
+        assert shown.ttft.bound == pytest.approx(open_loop.ttft.bound)
+        assert open_loop.tpot.mean is not None
+        assert (shown.tpot.at or 0) / 0.025 == pytest.approx((open_loop.tpot.at or 0) / open_loop.tpot.mean)
 
 
 def test_clients_of_two_classes(loop: dict[str, Any]) -> None:
@@ -361,9 +407,9 @@ def test_objectives_that_are_missed() -> None:
 def test_the_distribution_is_that_of_random_arrivals() -> None:
     """A class with 4 s where the mean of all is 2 s, in a loop with a mean of 3 s: 6 s, and percentiles 1.5 times its own."""
     closed = LatencyStats(3.0, 3.0, 3.0, 2.7, 3.6, 2.4, 0.5)
-    opened = stats(4.0, p50=3.0, at=8.0, percentile=0.9)
-    assert _scaled_to(opened, closed, 2.0) == LatencyStats(6.0, 4.5, 12.0, 5.4, 7.2, 4.8, 0.9)
-    assert _scaled_to(opened, closed) == LatencyStats(3.0, 2.25, 6.0, 2.7, 3.6, 2.4, 0.9)
+    opened = stats(4.0, p50=2.0, at=8.0, percentile=0.9)
+    assert _scaled_to(opened, closed, 2.0) == LatencyStats(6.0, 3.0, 12.0, 5.4, 7.2, 4.8, 0.9)
+    assert _scaled_to(opened, closed) == LatencyStats(3.0, 1.5, 6.0, 2.7, 3.6, 2.4, 0.9)
     for other, loop, mean in (
         (stats(None), closed, 2.0),
         (opened, stats(None), 2.0),
@@ -418,7 +464,8 @@ def test_the_setting_with_the_highest_throughput(loop: dict[str, Any]) -> None:
     """Steps of 20 ms and 1 ms per sequence: more slots serve more, as far as the objective for TPOT allows."""
     settings = [(4, BUDGET), (16, BUDGET), (8, BUDGET)]
     replica: Any = MadeUp(each=0.001)
-    free, limited = load_of({"concurrency": 100}), load_of({"concurrency": 100, "tpot": "34 ms"})
+    work = {"concurrency": 100, "output_len": "uniform:51:151"}
+    free, limited = load_of(work), load_of({**work, "tpot": "34 ms"})
     best = size_for_batch(replica, free, settings, 16)
     assert (best.slots, best.binds, best.budget) == (16, "memory", BUDGET)
     assert best.max_rate == pytest.approx(offline_run(best.server, 24 * 16).rate)

@@ -32,9 +32,9 @@ def holding(sequences: int, ranks: int, asked: list[int]) -> Any:
     return SimpleNamespace(deployment=SimpleNamespace(data_parallel_size=ranks), memory=SimpleNamespace(max_batch=max_batch))
 
 
-@pytest.mark.parametrize(
-    ("sequences", "ranks", "fit", "slots"),
-    [
+def test_slots_of_mean_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many on each rank as hold 1,000 + 101 - 1 tokens, less what the steps before the last token need beside them."""
+    for sequences, ranks, fit, slots in [
         (100, 1, 100, 100),
         (100, 1, 95, 94),  # 98, 96 and 94, in steps of 2 %
         (10, 1, 8, 8),  # one at a time, as 2 % are less than one
@@ -44,14 +44,15 @@ def holding(sequences: int, ranks: int, asked: list[int]) -> Any:
         (10**6, 1, 10**6, 1024),  # the engines' default
         (10**6, 4, 10**6, 1024),
         (1024 * 4 - 1, 4, 10**6, 1023),
-    ],
-)
-def test_slots_of_mean_requests(monkeypatch: pytest.MonkeyPatch, sequences: int, ranks: int, fit: int, slots: int) -> None:
-    """As many on each rank as hold 1,000 + 101 - 1 tokens, less what the steps before the last token need beside them."""
-    monkeypatch.setattr(module, "_mean_requests", lambda request, load, slots: SimpleNamespace(all_fit=lambda: slots <= fit))
-    asked: list[int] = []
-    assert slots_in_memory(holding(sequences, ranks, asked), load_of()) == slots
-    assert asked == [1100]
+    ]:
+
+        def requests(request: Any, load: Load, slots: int, fit: int = fit) -> Any:
+            return SimpleNamespace(all_fit=lambda: slots <= fit)
+
+        monkeypatch.setattr(module, "_mean_requests", requests)
+        asked: list[int] = []
+        assert slots_in_memory(holding(sequences, ranks, asked), load_of()) == slots
+        assert asked == [1100]
 
 
 def test_system_prompts_are_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,14 +84,12 @@ def test_system_prompts_are_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (held(needed - 0.1, hundred), held(needed + 0.1, hundred)) == (20, 21)
 
 
-@pytest.mark.parametrize(
-    ("context", "wanted", "held"), [(None, 5000, 5000), (4999, 5000, 5000), (4998, 5000, 4999), (9999, 5000, 5000)]
-)
-def test_the_longest_sequence(context: int | None, wanted: int, held: int) -> None:
+def test_the_longest_sequence() -> None:
     """The last token is computed with the ones before it cached, on each of the ranks."""
-    memory = SimpleNamespace(max_context=lambda batch: context if batch == 4 else 0)
-    request: Any = SimpleNamespace(memory=memory, deployment=SimpleNamespace(data_parallel_size=4))
-    assert longest_held(request, wanted) == held
+    for context, wanted, held in [(None, 5000, 5000), (4999, 5000, 5000), (4998, 5000, 4999), (9999, 5000, 5000)]:
+        memory = SimpleNamespace(max_context=lambda batch, context=context: context if batch == 4 else 0)
+        request: Any = SimpleNamespace(memory=memory, deployment=SimpleNamespace(data_parallel_size=4))
+        assert longest_held(request, wanted) == held
 
 
 def test_transfers_of_caches(monkeypatch: pytest.MonkeyPatch) -> None:
