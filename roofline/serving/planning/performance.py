@@ -324,7 +324,8 @@ def closed_loop_server(sized: SizedReplica, load: Load) -> BatchServer:
 def _closed_loop_scatter(server: BatchServer, load: Load) -> float | None:
     """Squared coefficient of variation of the lengths of prompts; None: all requests are equal, so that data-parallel ranks
     have their prompts in the same steps."""
-    equal = len(load.services) == 1 and all(len(set(part.outputs)) == 1 == len(set(part.prompts)) for part in load.mix)
+    first, *others = load.mix
+    equal = not others and len(set(first.outputs)) == 1 == len(set(first.prompts))
     return None if equal else server.scatter
 
 

@@ -149,6 +149,8 @@ def test_the_fewest_replicas_for_clients(monkeypatch: pytest.MonkeyPatch) -> Non
     assert pools_of(query, option(2, both=1)) == []
     query = query_of(SimpleNamespace(concurrency=10), devices=lambda hardware: 1)
     assert pools_of(query, option(2, both=1)) == [(2,)]  # beyond the limit, and said to be
+    query.load.concurrency = 11
+    assert pools_of(query, option(2, both=1)) == []
     query = query_of(SimpleNamespace(concurrency=9))
     monkeypatch.setattr(module, "closed_loop_performance", lambda *given: SimpleNamespace(misses=lambda load: ["tpot"]))
     assert pools_of(query, option(both=1)) == []
@@ -204,6 +206,10 @@ def test_ties_go_to_fewer_devices_then_to_shorter_times() -> None:
         assert [one.draft for one in order(query_of(load, rank=rank, prices=prices), given)] == [quick, late, slow, two]
     assert [one.draft for one in order(query_of(load, rank="gpus", prices=prices), given)] == [quick, late, slow, two]
     assert order(query_of(load, rank="latency", prices=prices), given)[0].draft is two
+    # of as many devices, and of as long a time, the cheaper one
+    cheap = clients_draft(1, 1.0, name="l40s")
+    for rank in ("gpus", "latency"):
+        assert order(query_of(load, rank=rank, prices=prices), [quick, cheap])[0].draft is cheap
     # one without a price comes last by cost, is valued by its devices, and makes all be compared by devices
     unknown = clients_draft(1, 1.0, name="mi300x", ttft=0.01)
     last = order(query_of(load, prices=prices), [unknown, two])
@@ -321,6 +327,8 @@ def test_a_fleet_that_follows_the_day() -> None:
     draft = CandidateDraft((PoolSize(one, "both", one.sized["both"], 4),), 1)
     night, day = 4 * 1 + 2 * 2, 4 * 1 + 6 * 2
     assert _scaled(query, draft, offers) == pytest.approx((night + day) / 2)
+    cost = _cost(query, draft, SimpleNamespace(prompt_share=0.5), 1.0, 1.0)  # type: ignore[arg-type]
+    assert (cost.per_hour, cost.scaled_per_hour, cost.offers) == (16, (night + day) / 2, offers.offers)
     query.start_up = 6 * 3600.0  # half of the night too
     assert _scaled(query, draft, offers) == pytest.approx(0.25 * night + 0.75 * day)
     assert _scaled(query_of(SimpleNamespace(mean_rate=None), traffic=traffic), draft, offers) is None
@@ -350,15 +358,18 @@ def test_watts_are_those_of_all_devices() -> None:
 def test_what_is_noted() -> None:
     """Beyond 75 % of what saturates waits are longer; longer requests than planned for are refused; a slow end that is late."""
 
-    def notes(utilisation: float = 0.5, batch: Any = None, longest: int = 1101, beyond: int | None = 1101, **load: Any) -> str:
+    def notes(
+        utilisation: float = 0.5, pools: int = 1, batch: Any = None, longest: int = 1101, beyond: int | None = 1101, **load: Any
+    ) -> str:
         given = {"concurrency": None, "rate": None, "retained": (), "longest": longest, "beyond": beyond, **load}
         one = option(both=1)
+        one.hardware = load_hardware("dgx-h100")[0]
         model = SimpleNamespace(name="m", hf_id=None, quantization=())
         request = SimpleNamespace(model=model, deployment=SimpleNamespace(quantization=None, kv_cache_dtype=None))
         sized: Any = SimpleNamespace(
             replica=SimpleNamespace(basis="estimate", request=request, speculation=None), prefix_cache=None
         )
-        draft = CandidateDraft((PoolSize(one, "both", sized, 1),), 0, None, batch)
+        draft = CandidateDraft((PoolSize(one, "both", sized, 1),) * pools, 0, None, batch)
         query = query_of(SimpleNamespace(**given), batch=BatchWork(1, 1, 100.0) if batch else None, model=model)
         return "\n".join(_notes(query, draft, SimpleNamespace(utilisation=utilisation, cache=None)))  # type: ignore[arg-type]
 
@@ -373,6 +384,8 @@ def test_what_is_noted() -> None:
     assert notes(beyond=1101, longest=1102) == ""
     assert notes(batch=SimpleNamespace(high_s=100.0)) == notes(batch=SimpleNamespace(high_s=None)) == ""
     assert "ends after the deadline" in notes(batch=SimpleNamespace(high_s=100.1))
+    assert "caches move over" in notes(pools=2)
+    assert "at 50 GB/s per device" in notes(pools=2)  # a 400 Gb/s port each
 
 
 def test_what_is_noted_of_the_cache() -> None:

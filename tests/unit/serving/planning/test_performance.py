@@ -227,8 +227,10 @@ def test_what_the_cache_has_is_asked_of_the_replica(loop: dict[str, Any]) -> Non
     assert replica.seen[-1]["shares"] == ((1.0,),)
     replace(one, prefix_cache=None).server_of(load, ())
     assert replica.seen[-1]["shares"] == ()
-    # its requests are those of the cache, of which each class has its cases
     cache.mix = load_of({"concurrency": 100, "input_len": 100}).mix
+    at_bound = role_server(replica, load, "both", 8, BUDGET, basis="bound", prefix_cache=cache)
+    assert batch_performance(one, load, 50).bound_s == pytest.approx(offline_run(at_bound, 50).finish_s)
+    # its requests are those of the cache, of which each class has its cases
     state: Any = SimpleNamespace(shares=((0.5,),))
     held = replace(one, cache=state)
     seen = performance(held, held, load, (2.0, 2.0))
@@ -465,7 +467,7 @@ def test_the_setting_with_the_highest_throughput(loop: dict[str, Any]) -> None:
     settings = [(4, BUDGET), (16, BUDGET), (8, BUDGET)]
     replica: Any = MadeUp(each=0.001)
     work = {"concurrency": 100, "output_len": "uniform:51:151"}
-    free, limited = load_of(work), load_of({**work, "tpot": "34 ms"})
+    free, limited = load_of(work), load_of({**work, "tpot": "34 ms"}, work)  # one of two classes has an objective
     best = size_for_batch(replica, free, settings, 16)
     assert (best.slots, best.binds, best.budget) == (16, "memory", BUDGET)
     assert best.max_rate == pytest.approx(offline_run(best.server, 24 * 16).rate)
@@ -485,7 +487,7 @@ def test_the_fewest_replicas_that_end_in_time(loop: dict[str, Any]) -> None:
     one = size_for_batch(replica, load, [(8, BUDGET)], 8)
     for requests, deadline in ((1000, 300.0), (1000, 100.0), (1000, 20.0), (100, 2.5), (3, 100.0)):
         count = fewest_replicas(one, load, BatchWork(requests * 101, requests, deadline))
-        assert count is not None
+        assert isinstance(count, int)
         assert offline_run(one.server, requests / count).finish_s <= deadline
         assert count == 1 or offline_run(one.server, requests / (count - 1)).finish_s > deadline
     assert fewest_replicas(one, load, BatchWork(10100, 100, 2.0)) is None
