@@ -93,7 +93,7 @@ def server(step_s: float = 0.02, slots: int = 8) -> BatchServer:
 
 def test_as_many_replicas_as_the_rate_takes() -> None:
     """The rate over that of one, rounded up; what arithmetic of floats adds is no replica."""
-    for rate, each, replicas in [(60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 3 * 0.1 / 0.3, 3)]:
+    for rate, each, replicas in [(60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 0.5, 6), (3, 3 * 0.1 / 0.3, 3)]:
         query = query_of(SimpleNamespace(rate=rate, concurrency=None), spare=2)
         (draft,) = drafts(query, [option(both=each), option(both=0.0)])
         assert draft.pools[0].replicas == replicas
@@ -117,6 +117,7 @@ def test_pools_of_the_fewest_devices() -> None:
     # neither two precisions nor two kinds of hardware are a pair, and a pool that serves nothing is none
     assert pools_of(query, option(prefill=10), option(precision="fp8", decode=10), option(name="l40s", decode=10)) == []
     assert pools_of(query, option(prefill=10, decode=0)) == []
+    assert pools_of(query, option(prefill=0.5, decode=0.25)) == [(120, 240)]
     assert pools_of(query, option(both=30, prefill=10, decode=0)) == [(2,)]
     query.spare = 3
     (draft,) = drafts(query, [small])
@@ -331,6 +332,8 @@ def test_a_fleet_that_follows_the_day() -> None:
     assert (cost.per_hour, cost.scaled_per_hour, cost.offers) == (16, (night + day) / 2, offers.offers)
     query.start_up = 6 * 3600.0  # half of the night too
     assert _scaled(query, draft, offers) == pytest.approx(0.25 * night + 0.75 * day)
+    query.start_up, query.traffic.profile = 0.0, parse_profile([0, 1])  # a replica stays through a night without requests
+    assert _scaled(query, draft, offers) == pytest.approx((4 * 1 + (4 * 1 + 10 * 2)) / 2)  # 80 by day: seven
     assert _scaled(query_of(SimpleNamespace(mean_rate=None), traffic=traffic), draft, offers) is None
     assert _scaled(query_of(SimpleNamespace(mean_rate=40.0)), draft, offers) is None
 

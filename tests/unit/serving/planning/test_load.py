@@ -77,6 +77,8 @@ def test_the_longest_request() -> None:
         # a conversation: its turns with their answers, and the system prompt
         ({"input_len": 100, "output_len": 50, "turns": 3, "think": "1 s", "system_prompt": 64}, 514, 514),
         ({"input_len": 100, "output_len": 50, "system_prompt": 64}, 214, 214),
+        # 5,100 and 3,000 + 3.09 x 100
+        ({"input_len": 100, "output_len": "lognormal:3k:100", "system_prompt": 5000}, 9216, None),
     ]:
         load = load_of({"rate": 1, **lengths})
         assert (load.longest, load.beyond) == (longest, beyond)
@@ -105,6 +107,7 @@ def test_prompts_that_the_cache_has() -> None:
     )
     assert [load.mix[0].computed[0] for load in (hit, first, neither)] == [700, 800, 1000]
     assert [load.has_cached_prompts for load in (hit, first, neither)] == [True, True, False]
+    assert load_of({"rate": 1, "prefix_hit": 0.3}, {"rate": 1}).has_cached_prompts
     both = load_of({"rate": 3, "system_prompt": 200}, {"rate": 1, "input_len": 40})
     assert [turns.mean_prompt for _, turns in both.retained] == [1200, 40]
     assert both.has_cached_prompts
