@@ -26,6 +26,7 @@ from roofline.serving.planning.candidates import (
     typical_steps,
     watts,
 )
+from roofline.serving.planning.infeasible import _beyond_limits
 from roofline.serving.planning.load import BatchWork, Load
 from roofline.serving.queueing.replica import BatchServer, Demand
 from roofline.serving.queueing.steady import steady
@@ -417,6 +418,30 @@ def test_what_is_noted_of_the_cache() -> None:
     assert notes(None, retained=("some",), prefix_cache=pool) == []
     (none,) = notes(None, retained=("some",), cache=None)
     assert "no prefixes are retained" in none
+
+
+def test_the_cheapest_way_that_the_devices_allow() -> None:
+    """Three H100 at 3 an hour, or four L40S at 1.5, of which there are two: 9 an hour; 6 where H100 are too few as well."""
+    drafted = [clients_draft(3, 1.0), clients_draft(4, 1.0, name="l40s")]
+    for draft in drafted:
+        draft.option.layout = {}
+    there = {"h100-sxm": 8, "l40s": 2}
+    query = query_of(
+        SimpleNamespace(concurrency=8), prices=Prices({"h100-sxm": price(3.0), "l40s": price(1.5)}), max_cost=5.0,
+        max_gpus=None, inventory=there, devices=lambda hardware: there[hardware.name],
+    )  # fmt: skip
+
+    def relaxed() -> tuple[str, list[tuple[str, float, float]]]:
+        found = _beyond_limits(query, drafted)
+        return found["nearest"]["hardware"], [(one["constraint"], one["from"], one["to"]) for one in found["relax"]]
+
+    assert relaxed() == ("h100-sxm", [("max_cost", 5, 9)])
+    there["h100-sxm"] = 2
+    assert relaxed() == ("l40s", [("max_cost", 5, 6), ("inventory", 2, 3)])
+    query.max_cost, query.max_gpus = None, 2
+    assert relaxed() == ("h100-sxm", [("max_gpus", 2, 3), ("inventory", 2, 3)])
+    query.max_cost, query.prices = 5.0, Prices()
+    assert relaxed() == ("h100-sxm", [("price", None, None), ("max_gpus", 2, 3), ("inventory", 2, 3)])
 
 
 # Other numbers of replicas, for a simulation

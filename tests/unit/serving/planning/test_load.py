@@ -11,6 +11,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.serving.planning.load import Load, Query, Service
+from roofline.serving.planning.plan import _check_lengths
 from roofline.serving.traffic.build import single
 from roofline.serving.traffic.classes import RequestClass, Traffic
 from roofline.specs.library import load_hardware
@@ -124,6 +125,21 @@ def test_what_is_only_simulated() -> None:
     (one,) = classes({"rate": 2})
     with pytest.raises(InputError, match="class 'class 0' has a LoRA adapter"):
         Load.of(Traffic(classes=(replace(one, adapter="poet"),)))
+
+
+def test_requests_that_no_deployment_serves() -> None:
+    """Of 1,101 tokens each, or of 2,001.5 on average, from 2 to 4,001: a limit that even those do not keep to."""
+    model: Any = SimpleNamespace(name="m", max_position_embeddings=1101)
+    equal, spread = load_of({"rate": 1}), load_of({"rate": 1, "input_len": "uniform:1:4000", "output_len": 1})
+    _check_lengths(model, equal, {})
+    _check_lengths(model, spread, {"max_model_len": 2002})
+    for load, fixed, message in (
+        (equal, {"max_model_len": 1100}, "every request has 1,101 tokens or more, beyond --max-model-len"),
+        (spread, {"max_model_len": 2001}, "the mean request has 2,002 tokens or more, beyond --max-model-len"),
+        (spread, {}, "beyond the 1,101 tokens that m was made for"),
+    ):
+        with pytest.raises(InputError, match=message):
+            _check_lengths(model, load, fixed)
 
 
 def test_objectives_that_are_set() -> None:

@@ -201,6 +201,19 @@ def test_sequences_and_the_share_of_prompts(monkeypatch: pytest.MonkeyPatch) -> 
     assert performance(one, one, load, (1.0, 1.0)).prompt_share == 1
 
 
+def test_fewer_representatives_have_the_same_means() -> None:
+    """48 of 384: means of eight neighbours each."""
+    server = made(load_of(*TWO)).server
+    coarse = coarsened(server)
+    for one, demand in zip(coarse.demands, server.demands, strict=True):
+        assert one.prompt_s.shape == (1, 48)
+        assert demand.prompt_s.shape == (1, 384)
+        for name in ("prompt_s", "prompt_tokens", "decode_steps"):
+            assert getattr(one, name).mean() == pytest.approx(getattr(demand, name).mean())
+        assert one.prompt_tokens[0] == pytest.approx(demand.prompt_tokens[:8].mean())
+    assert coarsened(coarse).demands[0].prompt_tokens is coarse.demands[0].prompt_tokens
+
+
 def test_ranks_in_step_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks of clients with equal requests do not wait for each other, whatever the server says of random arrivals."""
     monkeypatch.setattr(module, "band", lambda sized, load: (0.9, 1.2))
