@@ -85,7 +85,7 @@ def fewest_replicas(sized: SizedReplica, load: Load, work: BatchWork) -> int | N
 
     if not sized.max_rate or late(work.requests):
         return None
-    fails = max(math.ceil(work.requests / (sized.max_rate * work.deadline_s)), 1) - 1  # at full load from start to end
+    fails = math.ceil(work.requests / (sized.max_rate * work.deadline_s)) - 1  # at full load from start to end
     step = 1
     while late(ends := min(fails + step, work.requests)):
         fails, step = ends, 2 * step

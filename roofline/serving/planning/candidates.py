@@ -207,8 +207,9 @@ def drafts(query: Query, options: Sequence[Option]) -> list[CandidateDraft]:
     """
     if query.batch is not None:
         return [draft for option in options if (draft := batch_draft(query, option)) is not None]
-    if query.load.concurrency is not None:
-        return [draft for option in options if (draft := _closed_loop_draft(query, option)) is not None]
+    clients = query.load.concurrency
+    if clients is not None:
+        return [draft for option in options if (draft := _closed_loop_draft(query, option, clients)) is not None]
     rate = query.load.rate
     assert rate is not None  # noqa: S101 - a load has either a rate or clients
     colocated = [
@@ -259,15 +260,12 @@ def closed_loop_draft(query: Query, option: Option, replicas: int) -> CandidateD
     return CandidateDraft((PoolSize(option, "both", sized, replicas),), query.spare, seen)
 
 
-def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
+def _closed_loop_draft(query: Query, option: Option, clients: int) -> CandidateDraft | None:
     """The fewest replicas with which the clients are within the objectives."""
-    load, sized = query.load, option.sized.get("both")
-    if sized is None or load.concurrency is None:
-        return None
-    clients = load.concurrency
+    load, sized = query.load, option.sized["both"]
     allowed = max(query.devices(option.hardware) // option.devices - query.spare, 1)
     most = min(clients, allowed)
-    tried = sorted({max(round(most ** (step / _CLOSED_LOOP_TRIALS)), 1) for step in range(_CLOSED_LOOP_TRIALS + 1)} | {1, 2, 3})
+    tried = sorted({round(most ** (step / _CLOSED_LOOP_TRIALS)) for step in range(_CLOSED_LOOP_TRIALS + 1)} | {2, 3})
     before = 0
     for replicas in (count for count in tried if count <= most):
         if not closed_loop_performance(sized, load, clients / replicas).misses(load):
@@ -294,7 +292,7 @@ def order(
 ) -> list[Ranked]:
     """Sort drafts by the query's rank. In a closed loop, where each draft has its own rate, an hour's cost is per token.
 
-    Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last.
+    Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last, by devices instead.
 
     Args:
         query: the query.
@@ -319,16 +317,17 @@ def order(
         rate = 1.0 if draft.closed_loop is None else draft.closed_loop.rate * draft.pools[0].replicas
         if draft.closed_loop is not None and seen is not None and seen.requests_per_s:
             rate = seen.requests_per_s
-        cost = hour if hour is None or query.rank == "cost" else hour / rate
-        key: tuple[float, ...] = (float("inf") if cost is None else cost, draft.devices, tpot, ttft)
+        per = 1.0 if query.rank == "cost" else rate
+        cost, devices = None if hour is None else hour / per, draft.devices / per
+        key: tuple[float, ...] = (float("inf"), devices, tpot, ttft) if cost is None else (cost, draft.devices, tpot, ttft)
         if query.rank == "gpus":
             key = (draft.devices, key[0], tpot, ttft)
         elif query.rank == "latency":  # of a mean request, from its arrival to its last token
-            key = (ttft + max(query.load.mean_output - 1, 0) * tpot, key[0], draft.devices)
+            key = (ttft + (query.load.mean_output - 1) * tpot, key[0], draft.devices)
             if finish is not None:
                 key = (finish, *key[1:])
-        first = cost if priced and cost is not None else draft.devices / rate
-        value = draft.devices / rate if key[0] == float("inf") else key[0]
+        first = cost if priced and cost is not None else devices
+        value = devices if key[0] == float("inf") else key[0]
         measures = (first, ttft, tpot) if finish is None else (first, finish)
         ranked.append((key, Ranked(draft, measures, value)))
     ranked.sort(key=lambda each: each[0])
@@ -370,8 +369,7 @@ def watts(hardware: Hardware, devices: int = 1) -> float | None:
 def typical_steps(request: ResolvedRequest, load: Load) -> tuple[Step, ...]:
     """A full decode step at the end of a mean request, and a mean prompt in each rank."""
     ranks, slots = request.deployment.data_parallel_size, request.deployment.max_num_seqs or 1
-    length = max(round(load.mean_input + load.mean_output), 1)
-    return decode(slots * ranks, length), prefill(ranks, max(round(load.mean_input), 1))
+    return decode(slots * ranks, round(load.mean_input + load.mean_output)), prefill(ranks, round(load.mean_input))
 
 
 def candidate(query: Query, draft: CandidateDraft) -> Candidate:

@@ -63,8 +63,8 @@ class Load:
         concurrency: clients, each with one request in flight; None in an open loop. Of offline work, its requests.
         cv: coefficient of variation of the times between arrivals, as the formulas use it.
         burstiness: that of the burstiest class.
-        mean_input: prompt tokens.
-        mean_output: output tokens.
+        mean_input: prompt tokens, at least 1.
+        mean_output: output tokens, at least 1.
         longest: tokens of the longest request that is planned for.
         beyond: tokens of the longest possible request; None: unbounded.
     """

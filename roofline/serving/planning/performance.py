@@ -152,7 +152,7 @@ def band(sized: SizedReplica, load: Load) -> tuple[float, float]:
     running = max(round(sized.slots / 2), 1) * ranks
     context, speculation = round(load.mean_input + load.mean_output / 2), sized.replica.speculation
     decoded = pipeline(request, decode(running, context)) if speculation is None else speculation.round(running, context)
-    for took in (decoded, pipeline(request, prefill(ranks, max(round(load.mean_input), 1)))):
+    for took in (decoded, pipeline(request, prefill(ranks, round(load.mean_input)))):
         if took.estimate and took.low is not None and took.high is not None:
             low, high = min(low, took.low / took.estimate), max(high, took.high / took.estimate)
     return low, high
@@ -209,19 +209,16 @@ def _statistics(
     class_mean: Callable[[Steady, Steady, int], float], waits: dict[str, float], state: Steady,
     within: Callable[[int, Array], Array], *, tpot: bool,
 ) -> LatencyStats:  # fmt: skip
-    total = sum(shares)
-    weights = [share / total for share in shares]
-
     def mean(name: str) -> float | None:
         if name not in states:
             return None
         pair = states[name]
         if any(bool(one.rates[0] > _UNBOUNDED * one.server.capacity) for one in pair):
             return None
-        return sum(w * class_mean(*pair, k) for w, k in zip(weights, classes, strict=True)) + waits[name]
+        return sum(w * class_mean(*pair, k) for w, k in zip(shares, classes, strict=True)) + waits[name]
 
     def share_within(seconds: Array) -> Array:
-        return sum((w * within(k, seconds) for w, k in zip(weights, classes, strict=True)), start=0.0 * seconds)
+        return sum((w * within(k, seconds) for w, k in zip(shares, classes, strict=True)), start=0.0 * seconds)
 
     p50, at = None, None
     if not bool(state.saturated[0]):
@@ -235,7 +232,7 @@ def _statistics(
 
 def _prompt_share(prefills: Steady, decodes: Steady) -> float:
     """Share of the prompt in the seconds that a request costs a replica: E[w] against E[m] d(n)/n."""
-    prompts = float(prefills.prompt_utilization[0]) / max(float(prefills.rates[0]) / prefills.server.ranks, 1e-300)
+    prompts = float(prefills.prompt_utilization[0]) / (float(prefills.rates[0]) / prefills.server.ranks)
     outputs = decodes.server.mean_steps * float(decodes.step_s[0]) / max(float(decodes.running[0]), 1.0)
     return prompts / (prompts + outputs) if prompts + outputs else 0.0
 
@@ -272,8 +269,8 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     server = closed_loop_server(sized, load)
     loop = ClosedLoop(sized.replica.steps).tpot(
         max(running, 1.0),
-        max(round(load.mean_input), 1),
-        max(load.mean_output, 1.0),
+        round(load.mean_input),
+        load.mean_output,
         excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
         tokens_per_step=server.tokens_per_step,
         variance=server.scatter or 0.0,
@@ -314,7 +311,7 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
             },
             running=running,
             slot_wait_s=waits,
-            utilisation=min(rate / capacity, 1.0),
+            utilisation=rate / capacity,
         ),
     )
 
@@ -327,7 +324,8 @@ def closed_loop_server(sized: SizedReplica, load: Load) -> BatchServer:
 def _closed_loop_scatter(server: BatchServer, load: Load) -> float | None:
     """Squared coefficient of variation of the lengths of prompts; None: all requests are equal, so that data-parallel ranks
     have their prompts in the same steps."""
-    equal = len(load.services) == 1 and all(len(set(part.outputs)) == 1 == len(set(part.prompts)) for part in load.mix)
+    first, *others = load.mix
+    equal = not others and len(set(first.outputs)) == 1 == len(set(first.prompts))
     return None if equal else server.scatter
 
 

@@ -520,6 +520,11 @@ def _modes(mode: Any) -> tuple[Mode, ...]:
 
 def _modes_of(load: Load, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
     """The modes that a load is planned in."""
+    if load.concurrency is not None and "colocated" not in modes:
+        raise InputError(
+            "--mode disaggregated: clients are planned on colocated replicas; give --mode colocated, or a rate instead of a "
+            "concurrency"
+        )
     if not load.retained:
         return modes
     if "colocated" not in modes:

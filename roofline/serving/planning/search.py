@@ -77,12 +77,13 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
     node = hardware.node.count if hardware.node is not None else _IN_A_NODE
     linked = bool(hardware.node.links if hardware.node is not None else hardware.accelerator.links)
     seen: set[tuple[int, ...]] = set()
-    for sizes in sorted(
-        _wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])
-    ):
+    wanted: list[Layout] = []
+    for sizes in _wanted(experts, linked, node, given):
         layout = sizes | given
         if "dp" in given and "ep" not in given and sizes["ep"] > 1:
             layout["ep"] = layout["tp"] * layout["dp"]
+        wanted.append(layout)
+    for layout in sorted(wanted, key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])):
         key = tuple(layout.get(name, 1) for name in SIZES)
         if key not in seen and _devices(layout) <= most and _works(model, hardware, layout):
             seen.add(key)
@@ -293,8 +294,12 @@ def _option(
         sized["prefill"] = size_replica(replica, load, [largest], memory_slots, "prefill", after)
         sized["decode"] = size_replica(replica, load, settings[:1], memory_slots, "decode")
     if not sized:
-        why = "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of a "
-        why += "node with its network"
+        why = "outputs of one token leave a decode pool nothing to do: --mode colocated has none"
+        if link is None:
+            why = (
+                "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of "
+            )
+            why += "a node with its network"
         return RejectedLayout(hardware, precision, layout, why, fits=True)
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted, fixed)
 
@@ -376,16 +381,16 @@ def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
     ranks = request.deployment.data_parallel_size
     if any(turns.conversation.system_prompt for _, turns in load.retained) and caches_prefixes(request):
         return largest(lambda slots: _sharing_requests_fit(request, load, slots), MAX_SLOTS)
-    context = max(round(load.mean_input + load.mean_output) - 1, 1)
+    context = round(load.mean_input + load.mean_output) - 1
     slots = min(MAX_SLOTS * ranks, request.memory.max_batch(context)) // ranks
     while slots and not _mean_requests(request, load, slots).all_fit():
-        slots = min(slots - 1, int(slots * 0.98))
+        slots = int(slots * 0.98)
     return slots
 
 
 def _sharing_requests_fit(request: ResolvedRequest, load: Load, slots: int) -> bool:
     """Whether memory holds `slots` requests of mean lengths per rank, of which those with the same system prompt share it."""
-    context = max(round(load.mean_input + load.mean_output) - 1, 1)
+    context = round(load.mean_input + load.mean_output) - 1
     for part in request.memory.stages:
         shared = 0.0
         for mix, turns in load.retained:
@@ -401,7 +406,7 @@ def _sharing_requests_fit(request: ResolvedRequest, load: Load, slots: int) -> b
 def _mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedRequest:
     """The analysis of `slots` requests of mean lengths per rank, from the prompt to the last token."""
     batch = slots * request.deployment.data_parallel_size
-    prompt, output = max(round(load.mean_input), 1), max(round(load.mean_output), 1)
+    prompt, output = round(load.mean_input), round(load.mean_output)
     steps: tuple[tuple[PhaseName, Step], ...] = (("prefill", prefill(batch, prompt)), ("decode", decode(batch, prompt)))
     return replace(request, workload=Workload(batch, prompt, output, prompt, steps))
 

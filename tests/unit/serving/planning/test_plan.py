@@ -308,6 +308,7 @@ def test_the_result_is_plain_data() -> None:
     assert one["ttft_s"]["bound"] < one["ttft_s"]["mean"]
     assert data["pareto"]
     assert data["infeasible"] is None
+    assert "start_up" not in {note["name"] for note in data["assumptions"]}  # no fleet follows a profile
     assert len(found.to_frame()) == len(found.candidates)
 
 

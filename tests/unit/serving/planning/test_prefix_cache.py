@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import roofline
 from roofline.errors import InputError
 from roofline.serving.planning.load import Load
-from roofline.serving.planning.prefix_cache import PrefixCacheModel, prefix_cache_model
+from roofline.serving.planning.prefix_cache import LONGEST_AGE, PrefixCacheModel, prefix_cache_model
 from roofline.serving.traffic.build import single
 from roofline.serving.traffic.conversations import Pause
 
@@ -48,6 +49,19 @@ def test_conversations_by_hand() -> None:
     state = tight.describe(5.0, 2.0, 100.0, 0.0, tight.shares(5.0, 2.0, 0.0))
     assert state.retained_sessions == pytest.approx(5)
     assert state.hit_rate < 0.02
+
+
+def test_what_all_ranks_hold() -> None:
+    """Two ranks with 1,100 blocks each of 16 tokens and 2 MiB: what a result says is of both."""
+    one = cache(1100, **TWO_TURNS)
+    state = one.describe(20.0, 2.0, 100.0, 0.0, one.shares(20.0, 2.0, 0.0))
+    use = replace(state, cache=replace(one, ranks=2), shared=7.0, needed=50.0).use()
+    assert (use.capacity_tokens, use.capacity_bytes, use.bytes_per_token) == (2 * 1100 * 16, 2 * 1100 * 2**21, 2**21 / 16)
+    held = (use.running_tokens, use.shared_tokens, use.idle_tokens, use.ended_tokens, use.needed_tokens)
+    assert held == pytest.approx([2 * 16 * blocks for blocks in (100, 7, 200, 800, 50)])
+    assert (use.idle_sessions, use.retained_sessions, use.eviction_age_s) == pytest.approx((20, 20, 20))
+    assert state.use().needed_tokens is None
+    assert replace(state, age=LONGEST_AGE).use().eviction_age_s is None
 
 
 def test_the_age_fluctuates() -> None:
