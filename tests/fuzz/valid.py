@@ -67,7 +67,7 @@ def traces(choices: Choices) -> tuple[str, bytes]:
     requests = sorted(requests) if choices.upto(9) else requests
     if choices.rarely(10):
         requests = choices.bent([list(one) for one in requests])
-    rows = [(*one, 1, 1)[:3] for one in requests if isinstance(one, list | tuple)]
+    rows = [(*one, 1, 1, 1)[:3] for one in requests if isinstance(one, list | tuple)]
     match choices.upto(4):
         case 0:
             lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
