@@ -161,7 +161,7 @@ def _csv(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list
             raise InputError(f"{path}:1: column {doubled[0]} stands there twice")
         try:
             for cells in reader:
-                if len(rows) == _MOST_ROWS:
+                if len(rows) + len(refusals) == _MOST_ROWS:  # what is refused takes memory too
                     raise SpecError(f"has more than {_MOST_ROWS:,} rows; at most {_MOST_ROWS:,} are read", path=path)
                 if len(cells) == len(header):
                     rows.append([*cells, reader.line_num])

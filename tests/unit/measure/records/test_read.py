@@ -143,6 +143,13 @@ def test_more_rows_than_memory_should_hold(suffix: str, tmp_path: Path, monkeypa
                 read([path])
 
 
+def test_rows_that_are_refused_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two good rows and two with too few cells are four."""
+    monkeypatch.setattr(read_module, "_MOST_ROWS", 3)
+    with pytest.raises(InputError, match=r"rows; at most 3 are read"):
+        read([table(tmp_path, GOOD, "a", "b", GOOD)])
+
+
 def test_a_line_that_does_not_end(tmp_path: Path) -> None:
     """2 MiB without an end of line are none of records: refused before all of them are in memory."""
     path = tmp_path / "r.csv"
