@@ -126,6 +126,9 @@ class Accelerator(Spec):
 
     @model_validator(mode="after")
     def _check_holds(self) -> Accelerator:
+        if self.best_matmul is not None and "bf16" not in self.peak_flops:
+            msg = f"best_matmul: is of a bf16 product, and peak_flops has no bf16 (it has {', '.join(self.peak_flops)})"
+            raise ValueError(msg)
         if self.check is not None and self.check.dtype not in self.peak_flops:
             msg = f"check: dtype {self.check.dtype!r} is not a key of peak_flops ({', '.join(self.peak_flops)})"
             raise ValueError(msg)

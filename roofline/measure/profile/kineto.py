@@ -348,7 +348,7 @@ class _Reader:
         if self.skipped:
             trace.notes.append(f"{plural(self.skipped, 'event')} skipped: not JSON")
         if self.incomplete:
-            trace.notes.append(f"{plural(self.incomplete, 'event')} skipped: no name, start or duration")
+            trace.notes.append(f"{plural(self.incomplete, 'event')} skipped: no name, start or duration, or a negative one")
 
     def _join(self, trace: Trace, zero: float) -> None:
         """Kernels with their launches (by correlation) and host operators (by external id)."""
@@ -459,13 +459,13 @@ def _whole(value: Any, default: int, bits: int = 63) -> int:
 
 
 def _time(event: dict[str, Any], name: str) -> float:
-    """The start or the duration of an event in microseconds, as far as clocks count.
+    """The start (`ts`) or the duration (`dur`) of an event in microseconds, as far as clocks count.
 
     Raises:
-        KeyError, TypeError, ValueError: it has none.
+        KeyError, TypeError, ValueError: it has none, or ended before it began.
     """
     time = float(event[name])
-    if not abs(time) < _CLOCKS_END:
+    if not abs(time) < _CLOCKS_END or (name == "dur" and time < 0):
         raise ValueError(name)
     return time
 

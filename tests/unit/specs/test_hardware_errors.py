@@ -71,6 +71,12 @@ def test_check_of_an_unknown_dtype(hardware_error: Refuse) -> None:
     assert "check: dtype 'bf61' is not a key of peak_flops" in message
 
 
+def test_a_best_product_without_its_peak(hardware_error: Refuse) -> None:
+    """Estimates take it as a share of the bf16 peak."""
+    message, at = hardware_error("  bf16: {value", "  fp4: {value", name="mi300x")
+    assert message.startswith(f"{at.path}:{at.line + 5}:1: best_matmul: is of a bf16 product, and peak_flops has no bf16")
+
+
 def test_peak_of_an_unknown_dtype(hardware_error: Refuse) -> None:
     """A slip in the name of a dtype must not silently leave the card without that peak."""
     message, at = hardware_error("  fp8: {value", "  fp9: {value")

@@ -181,7 +181,7 @@ def test_events_without_a_field_are_counted(tmp_path: Path) -> None:
     del lost["dur"]
     trace = read_kineto(write(tmp_path / "t.json", [*EVENTS, lost]))
     assert len(trace.kernels) == 3
-    assert trace.notes == ["1 event skipped: no name, start or duration"]
+    assert trace.notes == ["1 event skipped: no name, start or duration, or a negative one"]
 
 
 @pytest.mark.parametrize("event", EVENTS[1:4], ids=lambda event: event["cat"])
@@ -193,12 +193,12 @@ def test_an_event_whose_arguments_are_none_has_none(tmp_path: Path, event: dict[
     assert traces[0].notes == traces[1].notes == []
 
 
-@pytest.mark.parametrize("change", [{"ts": 1e308}, {"dur": float("nan")}, {"ts": -1e19}])
+@pytest.mark.parametrize("change", [{"ts": 1e308}, {"dur": float("nan")}, {"ts": -1e19}, {"dur": -0.5}])
 def test_a_time_that_no_clock_has_is_no_time(tmp_path: Path, change: dict[str, float]) -> None:
-    """Differences of such times are infinite, or nothing."""
+    """Differences of such times are infinite, or nothing; what ends before it begins would take time away from others."""
     trace = read_kineto(write(tmp_path / "t.json", [*EVENTS, {**kernel("lost", 5.0, 1.0), **change}]))
     assert len(trace.kernels) == 3
-    assert trace.notes == ["1 event skipped: no name, start or duration"]
+    assert trace.notes == ["1 event skipped: no name, start or duration, or a negative one"]
 
 
 @pytest.mark.parametrize("argument", ["device", "stream", "correlation", "External id"])
