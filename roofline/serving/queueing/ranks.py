@@ -78,10 +78,10 @@ def fullest_rank(prompts: ArrayLike, ranks: int, variance: float) -> Array:
     prompts = np.asarray(prompts, dtype=np.float64)
     table = _fullest_table(ranks, round(variance, 3))
     last = len(table) - 1
-    inside = np.interp(np.minimum(prompts, last), np.arange(len(table)), table)
+    inside = np.interp(prompts, np.arange(len(table)), table)
     # beyond: a root of the number, or half a round if lengths are equal
     half = (ranks - 1) / (2 * ranks)
-    excess = (table[-1] - last / ranks) * np.sqrt(np.maximum(prompts, last) / last) if variance else half
+    excess = (table[-1] - last / ranks) * np.sqrt(prompts / last) if variance else half
     return np.asarray(np.where(prompts <= last, inside, prompts / ranks + excess))
 
 
@@ -127,7 +127,7 @@ def _excess_table(ranks: int, variance: float, in_turn: bool) -> tuple[Array, Ar
         x = np.linspace(0, 1, 4 * _POINTS) ** 2 * (40 + 40 * variance)
         none = np.exp(-means)[:, None]
         share = none + chance @ gammainc(counts[:, None] / variance, x / variance)
-        work = _integral(1 - np.minimum(share, 1) ** ranks, x)
+        work = _integral(1 - share**ranks, x)
     return np.log(means), np.maximum(work - means, 1e-12)
 
 
@@ -183,7 +183,7 @@ def rank_cycles(rate: Array, step: Array, first: Array, shared: Array, ranks: in
     cycle = seconds(nodes)
     following = (arrivals[column] * cycle)[:, :, None]
     upper = np.ceil(nodes)[:, None, :]
-    below, below_less = (np.where(upper > less, pdtr(np.maximum(upper - 1 - less, 0), following), 0.0) for less in (0, 1))
+    below, below_less = (np.where(upper > less, pdtr(upper - 1 - less, following), 0.0) for less in (0, 1))
     mass, part = np.diff(below), following * np.diff(below_less)
     right = (part - nodes[:, None, :-1] * mass) / np.diff(nodes)[:, None, :]
     moves = np.zeros((len(rate), _NODES, _NODES))
@@ -194,8 +194,7 @@ def rank_cycles(rate: Array, step: Array, first: Array, shared: Array, ranks: in
     equations[:, -1, :] = 1.0
     known = np.zeros((len(rate), _NODES, 1))
     known[:, -1] = 1.0
-    chance = np.maximum(np.linalg.solve(equations, known)[:, :, 0], 0.0)
-    chance = chance / chance.sum(axis=1, keepdims=True)
+    chance = np.linalg.solve(equations, known)[:, :, 0]
     mean_s, square, cube = ((chance * cycle**power).sum(axis=1) for power in (1, 2, 3))
     met = chance * cycle / mean_s[column]
     alone = (step + first + shared)[column]
