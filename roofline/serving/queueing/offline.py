@@ -114,11 +114,11 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
 
     steps = max(server.mean_steps / _BLOCKS, _longest(server) / _LONGEST, 1.0)  # in a block
     ends = _ends(server, steps)[::-1].copy()  # the latest block last
-    count = max(math.ceil(slots), 1)
+    count = math.ceil(slots)
     sizes = np.arange(1, count + 1)
     decode = server.decode_s[:count].tolist()
     prompts = server.mean(demand.prompts(sizes.astype(float)) for demand in server.demands).tolist()
-    tokens = max(server.mean_tokens, 1.0)
+    tokens = server.mean_tokens
     plain = server.ranks == server.stages == 1
     at = np.append(0, np.geomspace(1e-3, max(server.budget / tokens, 1.0), _COUNTS))
     counted = _counted(server, at)
@@ -131,13 +131,12 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
         k = len(times) - 1
         low = max(k - len(ends), 0)
         ended = float(history[low:k] @ ends[len(ends) - k + low :]) if k else 0.0
-        ended = min(ended, running)
         held = running - ended
-        budget = steps * max(server.budget - held, 1.0) / tokens
-        adds = max(min(slots - held, budget, left), 0.0)
+        budget = steps * max(server.budget - held * server.step_tokens, 1.0) / tokens
+        adds = min(slots - held, budget, left)
         history[k] = adds
         mean = (running + held + adds) / 2
-        index = min(max(int(mean + 0.5), 1), count) - 1
+        index = max(int(mean + 0.5), 1) - 1
         computed = adds if plain else steps * float(np.interp(adds / steps, at, counted))
         seconds = steps * decode[index] + computed * prompts[index]
         clock += seconds

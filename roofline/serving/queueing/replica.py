@@ -191,7 +191,7 @@ class BatchServer:
         variance = self.scatter or 0.0
         if self.hold_steps:
             return np.asarray(mean * (fullest_rank(self.ranks, self.ranks, variance) - 1))
-        most = self.budget / max(self.mean_tokens, 1.0)
+        most = self.budget / self.mean_tokens
         return np.minimum(excess_rounds(mean, self.ranks, variance, in_turn=in_turn), np.maximum(most - mean, 0.0))
 
     @cached_property
