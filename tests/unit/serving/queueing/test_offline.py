@@ -199,8 +199,8 @@ def test_every_block_by_hand() -> None:
     agrees_with_hand(uneven(), 3.4)
     agrees_with_hand(uneven(), 1234.0)
     agrees_with_hand(uneven(slots=40, budget=60), 80.0)
-    agrees_with_hand(uneven(budget=60, step_tokens=4), 95.0)
-    agrees_with_hand(server([0, 1000], tokens=50.0, prompt_s=0.01, budget=300), 40.0)
+    agrees_with_hand(uneven(budget=8, step_tokens=4), 30.0)
+    agrees_with_hand(server([1] * 30 + [2000], tokens=50.0, prompt_s=0.01, budget=300), 40.0)
 
 
 def test_every_block_of_ranks_and_stages_by_hand() -> None:
