@@ -458,7 +458,7 @@ def _blended(cases: list[Demand], shares: Sequence[float]) -> Demand:
     if len(cases) == 1:
         return cases[0]
     sizes = np.array([len(case.prompt_tokens) for case in cases])
-    weight = np.repeat(np.asarray(shares) / sum(shares) / sizes, sizes)
+    weight = np.repeat(np.asarray(shares) / sizes, sizes)
     tokens = np.concatenate([case.prompt_tokens for case in cases])
     order = np.argsort(tokens, kind="stable")
     ends = np.concatenate([[0.0], np.cumsum(weight[order])])

@@ -65,6 +65,7 @@ class MadeUp:
         )
 
     def times(self, step: Step) -> StepTimes:
+        """By the sequences and prompts of a step, each with its tokens and those before it."""
         loads = [s.count * ((0.9 if s.decode else 1.0) * s.new**1.1 + 1e-4 * s.new * s.cached) for s in step]
         total = 0.001 + 1e-5 * sum(loads) + 1e-8 * sum(loads) * loads[0]
         bound = total + 1e-5 * sum(loads) ** 0.8
@@ -108,7 +109,7 @@ def by_hand(loop: MadeUp, clients: float, prompt: float, output: float, options:
 
 def test_every_part_by_hand() -> None:
     """Loads in one call: a client and hundreds, outputs of 1, 2 and more tokens, memory for some; ranks, stages and drafts."""
-    clients, prompts, outputs = np.array([1.0, 64.0, 300.0]), np.array([[100.0], [901.0]]), np.array([[[1.0]], [[2.0]], [[99.0]]])
+    clients, prompts, outputs = np.array([1.0, 64.0, 300.0]), np.array([100.0, 901.0]), np.array([1.0, 2.0, 99.0])
     for ranks, stages, options in (
         (1, 1, {}),
         (1, 1, {"tokens_per_step": 2.5, "cached_len": 60.0, "max_running": 40.0}),
@@ -119,9 +120,9 @@ def test_every_part_by_hand() -> None:
         (2, 3, {}),
     ):
         loop = MadeUp(ranks, stages)
-        computed = ClosedLoop(loop).tpot(clients, prompts, outputs, **options)  # type: ignore[arg-type]
-        for k, output in enumerate(outputs.ravel()):
-            for j, prompt in enumerate(prompts.ravel()):
+        computed = ClosedLoop(loop).tpot(clients, prompts[:, None], outputs[:, None, None], **options)  # type: ignore[arg-type]
+        for k, output in enumerate(outputs):
+            for j, prompt in enumerate(prompts):
                 for i, number in enumerate(clients):
                     expected = by_hand(loop, float(number), float(prompt), float(output), options)
                     assert {name: values[k, j, i] for name, values in computed.items()} == pytest.approx(expected, rel=1e-12)

@@ -115,6 +115,7 @@ class ByHand:
         self.follow(self.work - self.skipped * slots)
 
     def prompt_s(self, running: int) -> float:
+        """Seconds of the mean prompt beside some sequences."""
         return sum(
             d.share / d.prompt_s.shape[1] * float(np.interp(running, d.running, column))
             for d in self.server.demands
@@ -130,6 +131,7 @@ class ByHand:
         return own * (1 + server.mean_share * float(server.excess(np.array(prompts), in_turn=False)) / prompts)
 
     def follow(self, work: float) -> None:
+        """All blocks of these requests of a rank."""
         server, h = self.server, self.h
         tokens = sum(d.share * float(d.prompt_tokens.mean()) for d in server.demands)
         added: list[float] = []

@@ -302,7 +302,7 @@ class ByHand:
             self.occupancy()
             self.cycle()
             self.first_token()
-            self.used, each = self.stretch, [[self.extra(m) if m else 0.0 for m in steps] for steps in self.steps]
+            self.used, each = self.stretch, [[self.left_behind(m) if m else 0.0 for m in steps] for steps in self.steps]
             self.stretch = 1 + self.mean(each) / (self.mean_steps * self.c1) if self.mean_steps else 1.0
             self.prefilling = min(self.rate * (self.own_mean + self.others + self.queue), server.slots - 1)
         self.tpot = self.times_between_tokens()
@@ -312,6 +312,7 @@ class ByHand:
         return sum(d.share * sum(each) / len(each) for d, each in zip(self.classes, by_class, strict=True))
 
     def moments(self, by_class: list[list[float]]) -> list[float]:
+        """Of all requests: means of the first three powers."""
         return [self.mean([[x**power for x in each] for each in by_class]) for power in (1, 2, 3)]
 
     def occupancy(self) -> None:
@@ -352,8 +353,8 @@ class ByHand:
         part = self.mean([(d.rank_share * d.prompt_s).ravel().tolist() for d in self.classes]) / all_of_it if all_of_it else 1.0
         self.a, self.b = part * self.w1, (1 - part) * self.w1 / ranks
         self.chain, self.held, self.old_factor = None, 0.0, self.factor
-        if ranks > 1 and server.hold_steps:
-            between = (server.hold_steps * self.step + self.a) / max(1 - ranks * self.b * rate, 1e-6)  # T = N d + a + b R lambda T
+        if ranks > 1 and server.hold_steps:  # T = N d + a + b R lambda T
+            between = (server.hold_steps * self.step + self.a) / max(1 - ranks * self.b * rate, 1e-6)
             each = min(max(rate * between, 1 / ranks), 1.0)
             fullest = float(fullest_rank(ranks * each, ranks, server.scatter or 0.0))
             self.factor = (part * fullest + (1 - part) * each) / each
@@ -398,7 +399,7 @@ class ByHand:
         self.queue += self.held
         self.wait = residual + self.others + self.queue, variance
 
-    def extra(self, steps: float) -> float:
+    def left_behind(self, steps: float) -> float:
         """Part 4: seconds of the prompts that came in the wait, in some steps: no more than fit into them."""
         behind = max(self.rho * (self.own_mean + self.others + self.queue - self.c1), 0.0)
         total = behind * (1 - self.rho**steps) / (1 - self.rho)
@@ -419,7 +420,7 @@ class ByHand:
             tokens = steps if d.decode_tokens is None else d.decode_tokens.tolist()
             rounds = np.broadcast_to(d.rounds_variance, len(steps)).tolist()
             for m, given, var in zip((max(m, 1.0) for m in steps), (max(t, 1.0) for t in tokens), rounds, strict=True):
-                life, mean = m / max(self.mean_steps, 1e-9), token + self.extra(m) / m
+                life, mean = m / max(self.mean_steps, 1e-9), token + self.left_behind(m) / m
                 variance = wander * 2 * (life - 1 + math.exp(-life)) / life**2
                 variance += self.from_prompts / m * ((1 + rho) / (1 - rho) - 2 * rho * (1 - rho**m) / (m * (1 - rho) ** 2))
                 variance = (m**2 * variance + mean**2 * var) / given**2

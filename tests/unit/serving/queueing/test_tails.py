@@ -43,7 +43,7 @@ def cdf(seconds: float, mean: float, variance: float, low: float = 0.0, high: fl
 
 
 def test_times_are_beta_distributed_between_ends() -> None:
-    """Mean 3.2 and variance 0.1 between 2 and 5: u = 0.4, v = 0.1/9, a + b = u (1 - u)/v - 1. Beyond 2 and 5 there is nothing."""
+    """Mean 3.2 and variance 0.1 between 2 and 5: u = 0.4, v = 0.1/9, a + b = u (1 - u)/v - 1."""
     both = 0.4 * 0.6 / (0.1 / 9) - 1
     for seconds in (-1.0, 2.0, 2.5, 3.0, 4.4, 5.0, 9.0):
         expected = stats.beta.cdf((seconds - 2) / 3, 0.4 * both, 0.6 * both)
@@ -51,7 +51,8 @@ def test_times_are_beta_distributed_between_ends() -> None:
 
 
 def test_the_share_is_the_mean_over_times_and_each_rate_has_its_own() -> None:
-    columns = [np.array([[3.2, 2.5], [3.0, 4.0]]), np.array([[0.1, 0.2], [0.05, 0.3]]), np.full((2, 2), 2.0), np.full((2, 2), 5.0)]
+    means, variances = np.array([[3.2, 2.5], [3.0, 4.0]]), np.array([[0.1, 0.2], [0.05, 0.3]])
+    columns = [means, variances, np.full((2, 2), 2.0), np.full((2, 2), 5.0)]
     at = np.array([2.9, 3.1])
     expected = [sum(cdf(float(at[i]), *(float(x[i, k]) for x in columns)) for k in (0, 1)) / 2 for i in (0, 1)]
     assert Bounded(*columns).cdf(at) == pytest.approx(expected, rel=1e-12)
