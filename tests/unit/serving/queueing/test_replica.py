@@ -136,10 +136,11 @@ def seconds_of(step: Step, sequences: Any) -> dict[str, Any]:
     """
     decoding, *prompts = step
     total = 0.004 + decoding.count * (1e-4 + 1e-9 * decoding.cached**1.5)
-    more, bound = 0.0, total / 2
+    more: Any = 0.0
+    bound = total / 2
     for one in prompts:
         more = one.count**0.5 * (1e-6 * one.new**1.3 + 1e-9 * one.new * one.cached)
-        more += 1e-7 * one.count * one.new * decoding.count
+        more = more + 1e-7 * one.count * one.new * decoding.count
         bound = bound + 1e-6 * (one.new - 40) * one.count
     return {BOUND: bound, ESTIMATE: total + more + 1e-5 * sequences}
 
