@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.predict.compiled import StepTimes
+from roofline.predict.compiled import Compiled, StepTimes
+from roofline.predict.compiled_rounds import CompiledRounds
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.ranks import excess_rounds, fullest_rank
@@ -253,7 +254,10 @@ def test_long_lists_of_lengths_are_looked_at_here_and_there(made_up: Callable[..
 def test_drafts_make_steps_rounds(made_up: Callable[..., Replica]) -> None:
     """Three drafted tokens: four tokens of the budget per sequence, and as many rounds as outputs take on average."""
     speculation = SimpleNamespace(options=SimpleNamespace(tokens=3, acceptance=0.6))
-    server = made_up(speculation=speculation).server(MIXES[:1], 9, 64)
+    replica = made_up(speculation=speculation)
+    assert isinstance(replica.steps, CompiledRounds)
+    assert (type(made_up().steps), replica.steps.speculation) == (Compiled, speculation)
+    server = replica.server(MIXES[:1], 9, 64)
     mean, variance = RoundLengths(3, 0.6).rounds([0.0, 4.0, 11.0])
     (demand,) = server.demands
     assert server.step_tokens == 4
