@@ -104,7 +104,7 @@ class ClosedLoop:
         request = self.steps.request
         replicas = request.deployment.data_parallel_size
         lengths, places = np.unique(prompt + np.floor(output / 2), return_inverse=True)
-        held = np.array([request.memory.max_batch(int(tokens)) for tokens in lengths], dtype=np.float64)
+        held = np.array([request.memory.max_batch(int(tokens)) for tokens in lengths])
         most = held[places].reshape(prompt.shape) if max_running is None else max_running
         clients = np.minimum(clients, np.maximum(most, replicas))
         replica = np.maximum(clients / replicas, 1)
@@ -115,7 +115,7 @@ class ClosedLoop:
         decoding = Segment(microbatch[..., None], 1, contexts, decode=True)
         decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
         middle = Segment(microbatch, 1, contexts[..., POINTS // 2], decode=True)
-        share = (replica - 1) / (output if tokens_per_step == 1 else 1 + (output - 1) / tokens_per_step)
+        share = (replica - 1) / (1 + (output - 1) / tokens_per_step)
         share = prompts_of_round(share, num_stages, variance)
         without = self.steps.times((middle,))
 
@@ -151,6 +151,4 @@ class ClosedLoop:
             "launches": launches,
             **parts,
         }
-        if tokens_per_step != 1:
-            times = {name: seconds / tokens_per_step for name, seconds in times.items()}
-        return {**times, "running": replica}
+        return {**{name: seconds / tokens_per_step for name, seconds in times.items()}, "running": replica}

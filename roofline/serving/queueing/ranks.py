@@ -57,9 +57,9 @@ def _fullest_table(ranks: int, variance: float) -> Array:
     top = each + 1 + 8 * np.sqrt((each + 1) * variance) + 8 * variance
     x = top[:, None] * np.linspace(0, 1, _POINTS)
     full = gammainc((each[:, None] + 1) / variance, x / variance)
-    less = np.where(each[:, None] > 0, gammainc(np.maximum(each[:, None], 1) / variance, x / variance), 1.0)
+    less = np.where(each[:, None] > 0, gammainc(each[:, None] / variance, x / variance), 1.0)
     within = full ** more[:, None] * less ** (ranks - more)[:, None]
-    return _integral(1 - within, x) * (counts > 0)
+    return _integral(1 - within, x)
 
 
 def fullest_rank(prompts: ArrayLike, ranks: int, variance: float) -> Array:
@@ -75,7 +75,7 @@ def fullest_rank(prompts: ArrayLike, ranks: int, variance: float) -> Array:
     """
     import numpy as np
 
-    prompts = np.asarray(prompts, dtype=np.float64)
+    prompts = np.asarray(prompts)
     table = _fullest_table(ranks, round(variance, 3))
     last = len(table) - 1
     inside = np.interp(prompts, np.arange(len(table)), table)
@@ -116,7 +116,7 @@ def _excess_table(ranks: int, variance: float, in_turn: bool) -> tuple[Array, Ar
     from scipy.special import gammainc, gammaln, pdtrc
 
     means = np.geomspace(1e-3, 10, 48)
-    counts = np.arange(1, 40 * (ranks if in_turn else 1) + 1)
+    counts = 1 + np.arange(40 * (ranks if in_turn else 1))
     arriving = means * ranks if in_turn else means
     chance = np.exp(counts * np.log(arriving)[:, None] - arriving[:, None] - gammaln(counts + 1))
     if in_turn:

@@ -76,7 +76,7 @@ class RoundLengths:
         """
         import numpy as np
 
-        tokens = np.asarray(num_tokens, dtype=np.float64)
+        tokens = np.asarray(num_tokens)
         most = int(min(tokens.max(initial=0), _EXACT))
         first, second = [0.0], [0.0]
         for length in range(1, most + 1):
@@ -127,7 +127,7 @@ class RoundDraws:
         # one generator, set to a place of its own for every request: making one takes five times as long
         state = self._state
         state["state"]["counter"][:] = (0, position, index, 0)
-        state["buffer_pos"], state["has_uint32"] = 4, 0
+        state["buffer_pos"] = 4
         self._generator.bit_generator.state = state
         most, thresholds = 1 + len(self._thresholds), self._thresholds
         rounds, tokens = 0, 0

@@ -157,7 +157,7 @@ def steady(server: BatchServer, rates: ArrayLike) -> Steady:
     """
     import numpy as np
 
-    rates = np.atleast_1d(np.asarray(rates, dtype=np.float64))
+    rates = np.atleast_1d(rates)
     limit = server.capacity * MAX_LOAD
     rate = np.minimum(rates, limit) / server.ranks
     running, prefilling = np.full(rate.shape, 1.0), np.zeros(rate.shape)
@@ -172,14 +172,13 @@ def steady(server: BatchServer, rates: ArrayLike) -> Steady:
         if unequal is not None:
             variance = unequal.square - unequal.mean**2
             cycle = Cycles(unequal.mean, unequal.square, unequal.cube, variance)
-            factor = np.maximum(1 - occupied.step / unequal.mean, 0) / np.maximum(rate * first, 1e-300)
+            factor = (1 - occupied.step / unequal.mean) / np.maximum(rate * first, 1e-300)
         held = np.zeros(rate.shape)
         if server.hold_steps and server.ranks > 1:
             # seconds between rounds of prompts that are held as long as they may be, and prompts of a rank in that time
             free = np.maximum(1 - rate * first * (1 - server.mean_share), 1e-6)
             between = (server.hold_steps * occupied.step + first * server.mean_share) / free
-            each = np.maximum(rate * between, 1 / server.ranks)
-            each = np.minimum(each, 1)
+            each = np.minimum(rate * between, 1)
             fullest = fullest_rank(server.ranks * each, server.ranks, server.scatter or 0.0)
             factor = 1 + server.mean_share * (fullest / each - 1)
             held = np.minimum(1 / rate, between) * (server.ranks - 1) / (2 * server.ranks)
@@ -398,7 +397,7 @@ def _ttft(
         alone = occupied.step + work.first * (server.mean_share + (1 - server.mean_share) / server.ranks)
         residual, others = utilization * unequal.residual, unequal.next - alone
         mean = unequal.residual + others
-        variance = np.maximum(unequal.wait_square - mean**2, 1e-18) + queue**2 + far
+        variance = unequal.wait_square - mean**2 + queue**2 + far
     queue = queue + held
     wait = tails.Moments(residual + others + queue, variance + held**2 / 3)
     return FirstTokenTimes(own, server.mean(own), residual, others, queue, cap, wait)
@@ -436,7 +435,7 @@ def _tpot(
     base = token / stretch
     counts = np.arange(server.slots + 1)
     met = occupied.probabilities * counts
-    met = met / np.maximum(met.sum(axis=1, keepdims=True), 1e-300)
+    met = met / met.sum(axis=1, keepdims=True)
     took = occupied.steps * (base / occupied.step)[:, None]
     wander = (met * (took - (met * took).sum(axis=1, keepdims=True)) ** 2).sum(axis=1, keepdims=True)
     shortest = server.decode_s[0]

@@ -199,6 +199,7 @@ def agrees_with_hand(setting: BatchServer, requests: float, rel: float = 1e-9, w
 def test_every_block_by_hand() -> None:
     """Few requests, a few generations and many; a budget that cuts prompts, and one that leaves them a token; drafts."""
     agrees_with_hand(uneven(), 3.4)
+    agrees_with_hand(server([0, 1], prompt_s=0.01), 30.0)
     agrees_with_hand(uneven(), 1234.0)
     agrees_with_hand(uneven(slots=40, budget=60), 80.0)
     agrees_with_hand(uneven(budget=8, step_tokens=4), 30.0)
@@ -211,7 +212,9 @@ def test_every_block_of_ranks_and_stages_by_hand() -> None:
     agrees_with_hand(uneven(ranks=2, scatter=0.3, budget=100), 30.0, 2e-3, 0.03)
     agrees_with_hand(uneven(ranks=2, scatter=0.0), 95.0, 2e-3, 0.03)
     agrees_with_hand(server([3], tokens=50, prompt_s=0.01, stages=2), 333.0, 2e-3, 0.03)
+    agrees_with_hand(uneven(stages=2, ranks=2, scatter=0.3), 30.0, 2e-3, 0.03)
     agrees_with_hand(uneven(stages=3, scatter=0.3), 95.0, 2e-3, 0.03)
+    agrees_with_hand(server([480], tokens=3000.0, budget=1, prompt_s=0.01, ranks=2), 2.0, 2e-3, 0.03)
 
 
 def test_a_budget_of_one_token_computes_prompts_one_by_one() -> None:

@@ -189,7 +189,7 @@ def test_cycles_of_many_prompts_on_a_coarser_grid() -> None:
     """With 6 to 33 prompts in a cycle means are within 0.5 % and moments within 1 %, and with 30 near saturation 10 %."""
     for first, shared, ranks, variance, load, most, allowed in (
         (0.03, 0.003, 8, 0.0, 0.5, 60, 2e-3), (0.1, 0.02, 4, 0.25, 0.7, 80, 5e-3), (0.03, 0.003, 13, 0.0, 0.8, 150, 1e-2),
-        (0.1, 0.02, 4, 0.0, 0.95, 240, 0.1),
+        (0.1, 0.02, 4, 1.0, 0.85, 160, 0.04), (0.1, 0.02, 4, 0.0, 0.95, 240, 0.1),
     ):  # fmt: skip
         rate = load / (first + ranks * shared)
         expected = chain_by_hand(rate, first, shared, ranks, variance, most)

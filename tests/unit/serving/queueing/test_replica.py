@@ -23,6 +23,7 @@ from roofline.serving.queueing.replica import (
     Demand,
     Mix,
     Replica,
+    _blended,
     fullest_share,
     prompts_of_round,
     scatter,
@@ -141,7 +142,7 @@ def seconds_of(step: Step, sequences: Any) -> dict[str, Any]:
     bound = total / 2
     for one in prompts:
         more = one.count**0.5 * (1e-6 * one.new**1.3 + 1e-9 * one.new * one.cached)
-        more = more + 1e-7 * one.count * one.new * decoding.count
+        more = more + 1e-7 * one.count * one.new * decoding.count * (1 + 1e-3 * decoding.cached)
         bound = bound + 1e-6 * (one.new - 40) * one.count
     return {BOUND: bound, ESTIMATE: total + more + 1e-5 * sequences}
 
@@ -277,7 +278,9 @@ def test_cases_are_blended_in_order_of_their_tokens(made_up: Callable[..., Repli
     cases = tuple(Mix(1.0, prompts, outputs, new=np.array(new)) for new in ([10.0, 150.0], [100.0, 290.0]))
     replica = made_up(ranks=2)
     mix = Mix(1.0, prompts, outputs, cases=cases)
-    (blended,) = replica.server([mix], 9, 64, shares=[(1.0, 3.0)]).demands
+    (blended,), (again,) = (replica.server([mix], 9, 64, shares=[pair]).demands for pair in ((1.0, 3.0), (0.25, 0.75)))
+    assert again.prompt_tokens == pytest.approx(blended.prompt_tokens)
+    assert again.prompt_s == pytest.approx(blended.prompt_s)
     one, other = (replica.server([case], 9, 64).demands[0] for case in cases)
     assert blended.prompt_tokens == pytest.approx([(10 + 300) / 4, (150 + 870) / 4])
     for row in range(3):
@@ -287,6 +290,8 @@ def test_cases_are_blended_in_order_of_their_tokens(made_up: Callable[..., Repli
     assert one.rank_share != pytest.approx(other.rank_share, rel=1e-3)
     assert blended.rank_share == pytest.approx(np.average([one.rank_share, other.rank_share], weights=weights))
     assert mix.cached
+    nothing = [replace(demand, prompt_s=np.zeros((3, 2))) for demand in (one, other)]
+    assert _blended(nothing, (0.5, 0.5)).rank_share == 1
 
 
 def test_sums_over_classes_by_hand() -> None:
@@ -321,7 +326,7 @@ def test_the_capacity_by_hand() -> None:
     rows = np.array([1.0, 40.0])
     demand = Demand(1.0, rows, np.array([[0.01], [0.03]]), np.array([100.0]), np.array([20.0]), rank_share=0.6)
     for settings in (
-        {"budget": 300}, {"budget": 30}, {"budget": 2000, "stages": 2}, {"budget": 200, "step_tokens": 4},
+        {"budget": 300}, {"budget": 30}, {"budget": 1}, {"budget": 90, "step_tokens": 4}, {"budget": 2000, "stages": 2}, {"budget": 200, "step_tokens": 4},
         {"budget": 2000, "ranks": 3, "scatter": 0.25}, {"budget": 2000, "ranks": 3, "scatter": None},
     ):  # fmt: skip
         server = BatchServer(0.01 + 0.0005 * np.arange(1, 41), (demand,), **settings)  # type: ignore[arg-type]
@@ -389,6 +394,10 @@ def test_outputs_of_one_token_are_met_by_their_prompts(made_up: Callable[..., Re
     assert replica.basis == BOUND
     bounds = [seconds_of((Segment(3, 1, context, decode=True),), 3)[BOUND] for context in (100, 200)]
     assert replica.server([mix], 3, 64).decode_s[2] == pytest.approx(sum(bounds) / 2)
+    longer = Mix(0.5, np.full(2, 300.0), np.full(2, 2.0))  # a step each, half of which is met
+    only = seconds_of((Segment(3, 1, 300, decode=True),), 3)[BOUND]
+    assert longer.met[0].tolist() == [300]
+    assert replica.server([replace(mix, share=0.5), longer], 3, 64).decode_s[2] == pytest.approx(only, rel=1e-8)
 
 
 def test_tokens_that_are_computed_are_whole() -> None:

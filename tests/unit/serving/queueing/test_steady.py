@@ -214,6 +214,8 @@ def test_the_longest_of_classes_is_by_rate() -> None:
     )
     assert found.longest([0, 1], tpot=False).tolist() == [5.0, 4.0]
     assert found.longest([0], tpot=False).tolist() == [2.0, 4.0]
+    ends = [tails.Bounded(high, high, high, high) for high in found.own_s]
+    assert replace(found, tpot=tuple(ends)).longest([0, 1], tpot=True).tolist() == [5.0, 4.0]
 
 
 def test_a_request_that_takes_no_prompt_time_is_limited_by_slots() -> None:
@@ -355,7 +357,7 @@ class ByHand:
         self.chain, self.held, self.old_factor = None, 0.0, self.factor
         if ranks > 1 and server.hold_steps:  # T = N d + a + b R lambda T
             between = (server.hold_steps * self.step + self.a) / max(1 - ranks * self.b * rate, 1e-6)
-            each = min(max(rate * between, 1 / ranks), 1.0)
+            each = min(max(rate * between, 1 / ranks), 1.0)  # a prompt alone is rare
             fullest = float(fullest_rank(ranks * each, ranks, server.scatter or 0.0))
             self.factor = (part * fullest + (1 - part) * each) / each
             self.held = min(1 / rate, between) * (ranks - 1) / (2 * ranks)
@@ -474,6 +476,7 @@ SETTINGS = (
     in_rounds(),
     beside_few(two_classes()),
     replace(two_classes(slots=9, budget=10**6), decode_s=np.array([0.01] * 8 + [3.0])),  # one step is much longer
+    replace(server(slots=9, prompt_s=1e-6, budget=10**9), decode_s=np.array([0.01] * 7 + [3.0] * 2)),
     server(steps=0.0, slots=4),
     server(prompt_s=0.0, slots=6, tokens=300, budget=90),
 )
@@ -485,7 +488,7 @@ OF_RANKS = (
     server(prompt_s=0.0, slots=6, tokens=300, budget=90, ranks=3),
     two_classes(ranks=4, scatter=0.3, hold_steps=3, budget=700),
     two_classes(ranks=4, scatter=None, hold_steps=50),
-    beside_few(two_classes(ranks=3, hold_steps=2)),
+    beside_few(two_classes(ranks=2, hold_steps=2)),
 )
 
 
@@ -525,10 +528,29 @@ def test_every_equation_of_ranks_by_hand() -> None:
         agrees_with_hand(setting)
 
 
+def test_one_rank_holds_no_prompts() -> None:
+    """And its fullest rank is itself, whatever the lengths."""
+    held, free = (steady(two_classes(scatter=3.0, hold_steps=steps), [5.0]) for steps in (50, 0))
+    assert held.ttft_mean(0) == pytest.approx(free.ttft_mean(0), rel=1e-12)
+
+
+def test_prompts_that_add_nothing_beside_one_sequence() -> None:
+    """A rate of hardly any has no time of prompts, and another in the same call has what it has alone."""
+    plain = two_classes(ranks=4, scatter=0.3)
+    demands = tuple(replace(d, prompt_s=d.prompt_s * np.array([[0.0], [1.0], [1.0]])) for d in plain.demands)
+    both, one = (steady(replace(plain, demands=demands), rates) for rates in ([0.01, 60.0], [60.0]))
+    assert both.prompt_utilization[0] == 0
+    assert both.prompt_utilization[1] == pytest.approx(one.prompt_utilization[0])
+    assert 2 < both.running[1] < 11
+    assert both.ttft_mean(0)[1] == pytest.approx(one.ttft_mean(0)[0])
+
+
 def test_rates_far_apart_do_not_disturb_each_other() -> None:
     """Without prompts and with slots for all: lambda E[m] d, a second of steps for each request."""
     found = steady(server(slots=2000, prompt_s=0.0, budget=10**9), [0.01, 1500.0])
     assert found.running == pytest.approx([0.01, 1500.0])
+    assert found.slot_wait_probability[0] == 0
+    assert found.ttft_within(0, 10.0) == pytest.approx(1)
 
 
 def test_shares_and_times_by_hand() -> None:
