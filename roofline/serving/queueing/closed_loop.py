@@ -134,13 +134,9 @@ class ClosedLoop:
                      for more, one, all_of_them in zip(added, alone, each, strict=True)]  # fmt: skip
         shared_bound, kernels, serial, launches = (one + other for one, other in zip(decoded, added, strict=True))
         decode, prefill = decoded.alone, StepTimes(*added).alone
-        parts = {
-            "decode": decode,
-            "prefill": prefill,
-            "engine": request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels),
-        }
+        engine = request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels)
         bound = decoded.bound
-        estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
+        estimate = np.maximum(decode + prefill + engine, bound)
         low, high = request.engine_band
         times = {
             "bound": bound,
@@ -149,6 +145,8 @@ class ClosedLoop:
             "low": np.maximum(estimate * low, bound),
             "high": estimate * high,
             "launches": launches,
-            **parts,
+            "decode": decode,
+            "prefill": prefill,
+            "engine": engine,
         }
         return {**{name: seconds / tokens_per_step for name, seconds in times.items()}, "running": replica}

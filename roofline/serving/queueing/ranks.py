@@ -101,7 +101,7 @@ def excess_rounds(mean: ArrayLike, ranks: int, variance: float, *, in_turn: bool
     """
     import numpy as np
 
-    mean = np.asarray(mean, dtype=np.float64)
+    mean = np.asarray(mean)
     logs, excess = _excess_table(ranks, round(variance, 3), in_turn)
     first, last = np.exp(logs[0]), np.exp(logs[-1])
     inside = np.exp(np.interp(np.log(np.maximum(mean, 1e-300)), logs, np.log(excess)))

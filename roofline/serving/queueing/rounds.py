@@ -81,9 +81,7 @@ class RoundLengths:
         first, second = [0.0], [0.0]
         for length in range(1, most + 1):
             mean = square = 0.0
-            for given, chance in enumerate(self.probabilities, 1):
-                if given >= length:
-                    continue
+            for given, chance in enumerate(self.probabilities[: length - 1], 1):
                 mean += chance * first[length - given]
                 square += chance * second[length - given]
             first.append(1 + mean)

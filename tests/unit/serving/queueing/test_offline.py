@@ -95,6 +95,8 @@ def test_prompts_of_unequal_ranks_are_those_of_the_fullest() -> None:
     fuller = _counted(server([64], ranks=2, scatter=0.0), prompts)
     assert fuller[0] == 0
     assert np.all(fuller[1:] > prompts[1:])
+    staged = _counted(server([64], stages=3, scatter=3.0), prompts)
+    assert list(staged) == list(prompts_of_round(prompts, 3, 3.0))
 
 
 class ByHand:
@@ -214,6 +216,7 @@ def test_every_block_of_ranks_and_stages_by_hand() -> None:
     agrees_with_hand(server([3], tokens=50, prompt_s=0.01, stages=2), 333.0, 2e-3, 0.03)
     agrees_with_hand(uneven(stages=2, ranks=2, scatter=0.3), 30.0, 2e-3, 0.03)
     agrees_with_hand(uneven(stages=3, scatter=0.3), 95.0, 2e-3, 0.03)
+    agrees_with_hand(uneven(stages=3, scatter=None), 15.0, 2e-3, 0.03)
     agrees_with_hand(server([480], tokens=3000.0, budget=1, prompt_s=0.01, ranks=2), 2.0, 2e-3, 0.03)
 
 

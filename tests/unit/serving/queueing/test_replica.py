@@ -294,6 +294,16 @@ def test_cases_are_blended_in_order_of_their_tokens(made_up: Callable[..., Repli
     assert _blended(nothing, (0.5, 0.5)).rank_share == 1
 
 
+def test_cases_of_other_numbers_of_prompts_are_blended() -> None:
+    """Half of the requests have 100 tokens, a quarter each 10 and 150: in halves (10 + 100)/2 and (100 + 150)/2."""
+    two = Demand(1.0, np.ones(1), np.array([[1.0, 5.0]]), np.array([10.0, 150.0]), np.array([7.0]))
+    one = Demand(1.0, np.ones(1), np.array([[3.0]]), np.array([100.0]), np.array([9.0]))
+    blended = _blended([two, one], (0.5, 0.5))
+    assert blended.prompt_tokens == pytest.approx([55, 125])
+    assert blended.prompt_s == pytest.approx(np.array([[2, 4]]))
+    assert blended.decode_steps.tolist() == [7]
+
+
 def test_sums_over_classes_by_hand() -> None:
     """Means over all requests of two classes; rounds add their own variance, and prompts count by their seconds."""
     rows = np.array([1.0, 5.0])
@@ -326,7 +336,7 @@ def test_the_capacity_by_hand() -> None:
     rows = np.array([1.0, 40.0])
     demand = Demand(1.0, rows, np.array([[0.01], [0.03]]), np.array([100.0]), np.array([20.0]), rank_share=0.6)
     for settings in (
-        {"budget": 300}, {"budget": 30}, {"budget": 1}, {"budget": 90, "step_tokens": 4}, {"budget": 2000, "stages": 2}, {"budget": 200, "step_tokens": 4},
+        {"budget": 300}, {"budget": 30}, {"budget": 1}, {"budget": 2000, "stages": 2}, {"budget": 90, "step_tokens": 4},
         {"budget": 2000, "ranks": 3, "scatter": 0.25}, {"budget": 2000, "ranks": 3, "scatter": None},
     ):  # fmt: skip
         server = BatchServer(0.01 + 0.0005 * np.arange(1, 41), (demand,), **settings)  # type: ignore[arg-type]
