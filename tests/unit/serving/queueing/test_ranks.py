@@ -143,6 +143,13 @@ def test_the_excess_by_sums() -> None:
                 assert excess_rounds(mean, ranks, variance, in_turn=False) == pytest.approx(alone, rel=1e-9)
 
 
+def test_the_excess_of_lengths_that_vary_widely() -> None:
+    """Ten prompts with a squared coefficient of variation of 4 on each of 32 ranks: int 1 - F^R - mu, up to 400 prompts' work."""
+    x, one = np.linspace(0, 400, 2001), poisson(np.array(10.0), 40)
+    within = one[0] + sum(p * gammainc(count / 4, x / 4) for count, p in enumerate(one) if count)
+    assert excess_rounds(10.0, 32, 4.0, in_turn=False) == pytest.approx(area(1 - within**32, x) - 10, rel=5e-4)
+
+
 def test_the_excess_beyond_its_table() -> None:
     """In proportion below means of a thousandth; above 10 as a root, but not that of equal prompts that are dealt in turn."""
     for variance, in_turn, more in ((0.0, True, 1), (0.0, False, 2), (0.25, True, 2), (0.25, False, 2)):

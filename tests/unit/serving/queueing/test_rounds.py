@@ -63,6 +63,8 @@ def test_rounds_beyond_those_that_are_exact_grow_evenly() -> None:
     assert np.diff(mean) == pytest.approx(np.array([1000, 1000, 4000]) / 1.5)
     assert np.diff(variance) == pytest.approx(np.array([1000, 1000, 4000]) * 0.25 / 1.5**3)
     assert lengths.rounds([5096, 1])[0][1] == 1
+    always = RoundLengths(2, 1.0).rounds([4096, 4097, 4099])[0]  # 1,366 rounds of 3 give 4,096; then a third for each
+    assert always == pytest.approx(1366 + np.array([0, 1, 3]) / 3, rel=1e-12)
 
 
 def test_draws_of_a_request_are_its_own() -> None:
