@@ -144,7 +144,7 @@ def test_the_excess_by_sums() -> None:
 
 
 def test_the_excess_of_lengths_that_vary_widely() -> None:
-    """Ten prompts with a squared coefficient of variation of 4 on each of 32 ranks: int 1 - F^R - mu, up to 400 prompts' work."""
+    """Ten prompts with a squared coefficient of variation of 4 on each of 32 ranks: int 1 - F^R - mu, up to 400."""
     x, one = np.linspace(0, 400, 2001), poisson(np.array(10.0), 40)
     within = one[0] + sum(p * gammainc(count / 4, x / 4) for count, p in enumerate(one) if count)
     assert excess_rounds(10.0, 32, 4.0, in_turn=False) == pytest.approx(area(1 - within**32, x) - 10, rel=5e-4)
