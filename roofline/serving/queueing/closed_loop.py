@@ -104,7 +104,7 @@ class ClosedLoop:
         request = self.steps.request
         replicas = request.deployment.data_parallel_size
         lengths, places = np.unique(prompt + np.floor(output / 2), return_inverse=True)
-        held = np.array([request.memory.max_batch(int(tokens)) for tokens in lengths], dtype=np.float64)
+        held = np.array([request.memory.max_batch(int(tokens)) for tokens in lengths])
         most = held[places].reshape(prompt.shape) if max_running is None else max_running
         clients = np.minimum(clients, np.maximum(most, replicas))
         replica = np.maximum(clients / replicas, 1)
@@ -115,7 +115,7 @@ class ClosedLoop:
         decoding = Segment(microbatch[..., None], 1, contexts, decode=True)
         decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
         middle = Segment(microbatch, 1, contexts[..., POINTS // 2], decode=True)
-        share = (replica - 1) / (output if tokens_per_step == 1 else 1 + (output - 1) / tokens_per_step)
+        share = (replica - 1) / (1 + (output - 1) / tokens_per_step)
         share = prompts_of_round(share, num_stages, variance)
         without = self.steps.times((middle,))
 
@@ -134,13 +134,9 @@ class ClosedLoop:
                      for more, one, all_of_them in zip(added, alone, each, strict=True)]  # fmt: skip
         shared_bound, kernels, serial, launches = (one + other for one, other in zip(decoded, added, strict=True))
         decode, prefill = decoded.alone, StepTimes(*added).alone
-        parts = {
-            "decode": decode,
-            "prefill": prefill,
-            "engine": request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels),
-        }
+        engine = request.engine_seconds(np.maximum(microbatch / replicas, 1)) - (serial - kernels)
         bound = decoded.bound
-        estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
+        estimate = np.maximum(decode + prefill + engine, bound)
         low, high = request.engine_band
         times = {
             "bound": bound,
@@ -149,8 +145,8 @@ class ClosedLoop:
             "low": np.maximum(estimate * low, bound),
             "high": estimate * high,
             "launches": launches,
-            **parts,
+            "decode": decode,
+            "prefill": prefill,
+            "engine": engine,
         }
-        if tokens_per_step != 1:
-            times = {name: seconds / tokens_per_step for name, seconds in times.items()}
-        return {**times, "running": replica}
+        return {**{name: seconds / tokens_per_step for name, seconds in times.items()}, "running": replica}

@@ -82,7 +82,7 @@ def offline_run(server: BatchServer, requests: float) -> OfflineRun:
     import numpy as np
 
     work = requests / server.ranks
-    slots = min(float(server.slots), work)
+    slots = float(server.slots)
     mean = server.mean_steps
     if mean <= 0:  # prompts alone
         finish = requests / server.capacity
@@ -114,30 +114,27 @@ def _followed(server: BatchServer, work: float, slots: float) -> tuple[Array, Ar
 
     steps = max(server.mean_steps / _BLOCKS, _longest(server) / _LONGEST, 1.0)  # in a block
     ends = _ends(server, steps)[::-1].copy()  # the latest block last
-    count = max(math.ceil(slots), 1)
-    sizes = np.arange(1, count + 1)
-    decode = server.decode_s[:count].tolist()
-    prompts = server.mean(demand.prompts(sizes.astype(float)) for demand in server.demands).tolist()
-    tokens = max(server.mean_tokens, 1.0)
+    decode = server.decode_s.tolist()
+    prompts = server.mean(demand.prompts(1.0 + np.arange(server.slots)) for demand in server.demands).tolist()
+    tokens = server.mean_tokens
     plain = server.ranks == server.stages == 1
     at = np.append(0, np.geomspace(1e-3, max(server.budget / tokens, 1.0), _COUNTS))
     counted = _counted(server, at)
-    history = np.zeros(0)
+    history = np.zeros(2048)
     times, admitted, spent, step_s = [0.0], [0.0], [0.0], [0.0]
     running, left, clock = 0.0, work, 0.0
     while left > 1e-9 or running * server.ranks > _LAST:
-        if len(history) < len(times) + 1:
-            history = np.concatenate([history, np.zeros(max(len(history), 2048))])
         k = len(times) - 1
+        if k == len(history):
+            history = np.concatenate([history, np.zeros(k)])
         low = max(k - len(ends), 0)
         ended = float(history[low:k] @ ends[len(ends) - k + low :]) if k else 0.0
-        ended = min(ended, running)
         held = running - ended
-        budget = steps * max(server.budget - held, 1.0) / tokens
-        adds = max(min(slots - held, budget, left), 0.0)
+        budget = steps * max(server.budget - held * server.step_tokens, 1.0) / tokens
+        adds = min(slots - held, budget, left)
         history[k] = adds
         mean = (running + held + adds) / 2
-        index = min(max(int(mean + 0.5), 1), count) - 1
+        index = max(int(mean + 0.5), 1) - 1
         computed = adds if plain else steps * float(np.interp(adds / steps, at, counted))
         seconds = steps * decode[index] + computed * prompts[index]
         clock += seconds
@@ -157,12 +154,11 @@ def _ends(server: BatchServer, steps: float) -> Array:
     """Shares of the requests that end 1, 2, ... blocks of `steps` decode steps after they were admitted."""
     import numpy as np
 
-    blocks = max(int(_longest(server) / steps + 0.5), 1)
-    shares = np.zeros(blocks + 1)
-    for demand in server.demands:
-        at = np.clip(np.floor(demand.decode_steps / steps + 0.5).astype(int), 1, blocks)
-        np.add.at(shares, at, demand.share / len(at))
-    return shares[1:]
+    blocks = [np.maximum(np.floor(demand.decode_steps / steps + 0.5).astype(int), 1) for demand in server.demands]
+    shares = np.zeros(max(int(each.max()) for each in blocks))
+    for demand, each in zip(server.demands, blocks, strict=True):
+        np.add.at(shares, each - 1, demand.share / len(each))
+    return shares
 
 
 def _counted(server: BatchServer, prompts: Array) -> Array:

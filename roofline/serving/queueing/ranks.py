@@ -57,9 +57,9 @@ def _fullest_table(ranks: int, variance: float) -> Array:
     top = each + 1 + 8 * np.sqrt((each + 1) * variance) + 8 * variance
     x = top[:, None] * np.linspace(0, 1, _POINTS)
     full = gammainc((each[:, None] + 1) / variance, x / variance)
-    less = np.where(each[:, None] > 0, gammainc(np.maximum(each[:, None], 1) / variance, x / variance), 1.0)
+    less = np.where(each[:, None] > 0, gammainc(each[:, None] / variance, x / variance), 1.0)
     within = full ** more[:, None] * less ** (ranks - more)[:, None]
-    return _integral(1 - within, x) * (counts > 0)
+    return _integral(1 - within, x)
 
 
 def fullest_rank(prompts: ArrayLike, ranks: int, variance: float) -> Array:
@@ -75,13 +75,13 @@ def fullest_rank(prompts: ArrayLike, ranks: int, variance: float) -> Array:
     """
     import numpy as np
 
-    prompts = np.asarray(prompts, dtype=np.float64)
+    prompts = np.asarray(prompts)
     table = _fullest_table(ranks, round(variance, 3))
     last = len(table) - 1
-    inside = np.interp(np.minimum(prompts, last), np.arange(len(table)), table)
+    inside = np.interp(prompts, np.arange(len(table)), table)
     # beyond: a root of the number, or half a round if lengths are equal
     half = (ranks - 1) / (2 * ranks)
-    excess = (table[-1] - last / ranks) * np.sqrt(np.maximum(prompts, last) / last) if variance else half
+    excess = (table[-1] - last / ranks) * np.sqrt(prompts / last) if variance else half
     return np.asarray(np.where(prompts <= last, inside, prompts / ranks + excess))
 
 
@@ -101,7 +101,7 @@ def excess_rounds(mean: ArrayLike, ranks: int, variance: float, *, in_turn: bool
     """
     import numpy as np
 
-    mean = np.asarray(mean, dtype=np.float64)
+    mean = np.asarray(mean)
     logs, excess = _excess_table(ranks, round(variance, 3), in_turn)
     first, last = np.exp(logs[0]), np.exp(logs[-1])
     inside = np.exp(np.interp(np.log(np.maximum(mean, 1e-300)), logs, np.log(excess)))
@@ -116,7 +116,7 @@ def _excess_table(ranks: int, variance: float, in_turn: bool) -> tuple[Array, Ar
     from scipy.special import gammainc, gammaln, pdtrc
 
     means = np.geomspace(1e-3, 10, 48)
-    counts = np.arange(1, 40 * (ranks if in_turn else 1) + 1)
+    counts = 1 + np.arange(40 * (ranks if in_turn else 1))
     arriving = means * ranks if in_turn else means
     chance = np.exp(counts * np.log(arriving)[:, None] - arriving[:, None] - gammaln(counts + 1))
     if in_turn:
@@ -127,7 +127,7 @@ def _excess_table(ranks: int, variance: float, in_turn: bool) -> tuple[Array, Ar
         x = np.linspace(0, 1, 4 * _POINTS) ** 2 * (40 + 40 * variance)
         none = np.exp(-means)[:, None]
         share = none + chance @ gammainc(counts[:, None] / variance, x / variance)
-        work = _integral(1 - np.minimum(share, 1) ** ranks, x)
+        work = _integral(1 - share**ranks, x)
     return np.log(means), np.maximum(work - means, 1e-12)
 
 
@@ -183,7 +183,7 @@ def rank_cycles(rate: Array, step: Array, first: Array, shared: Array, ranks: in
     cycle = seconds(nodes)
     following = (arrivals[column] * cycle)[:, :, None]
     upper = np.ceil(nodes)[:, None, :]
-    below, below_less = (np.where(upper > less, pdtr(np.maximum(upper - 1 - less, 0), following), 0.0) for less in (0, 1))
+    below, below_less = (np.where(upper > less, pdtr(upper - 1 - less, following), 0.0) for less in (0, 1))
     mass, part = np.diff(below), following * np.diff(below_less)
     right = (part - nodes[:, None, :-1] * mass) / np.diff(nodes)[:, None, :]
     moves = np.zeros((len(rate), _NODES, _NODES))
@@ -194,8 +194,7 @@ def rank_cycles(rate: Array, step: Array, first: Array, shared: Array, ranks: in
     equations[:, -1, :] = 1.0
     known = np.zeros((len(rate), _NODES, 1))
     known[:, -1] = 1.0
-    chance = np.maximum(np.linalg.solve(equations, known)[:, :, 0], 0.0)
-    chance = chance / chance.sum(axis=1, keepdims=True)
+    chance = np.linalg.solve(equations, known)[:, :, 0]
     mean_s, square, cube = ((chance * cycle**power).sum(axis=1) for power in (1, 2, 3))
     met = chance * cycle / mean_s[column]
     alone = (step + first + shared)[column]

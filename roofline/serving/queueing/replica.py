@@ -191,7 +191,7 @@ class BatchServer:
         variance = self.scatter or 0.0
         if self.hold_steps:
             return np.asarray(mean * (fullest_rank(self.ranks, self.ranks, variance) - 1))
-        most = self.budget / max(self.mean_tokens, 1.0)
+        most = self.budget / self.mean_tokens
         return np.minimum(excess_rounds(mean, self.ranks, variance, in_turn=in_turn), np.maximum(most - mean, 0.0))
 
     @cached_property
@@ -266,7 +266,7 @@ class Mix:
         mean = float(steps.mean())
         half = float((steps**2).mean()) / (2 * mean) if mean else 0.0
         slices = np.array_split(self.prompts, min(_CONTEXTS, len(np.unique(self.prompts))))
-        return np.array([round(float(part.mean()) + half) for part in slices], dtype=np.float64), mean
+        return np.array([round(float(part.mean()) + half) for part in slices]), mean
 
 
 @dataclass(frozen=True)
@@ -438,7 +438,7 @@ class Replica:
         for index, budget in enumerate(self.budgets):
             whole = np.floor((new - 1) / budget)
             for name, time in mixed.items():
-                adds = np.broadcast_to(time - alone[name][:, None, None], (min(ranks, 2), len(running), len(sizes), len(new)))
+                adds = np.broadcast_to(time - alone[name][:, None, None], (2, len(running), len(sizes), len(new)))
                 first, last, rest = (adds[:, :, 3 * index + chunk] for chunk in range(3))
                 total = whole * (first + last) / 2 + rest
                 seconds = np.stack([np.interp(computed, new, row) for row in total[0]])
@@ -458,7 +458,7 @@ def _blended(cases: list[Demand], shares: Sequence[float]) -> Demand:
     if len(cases) == 1:
         return cases[0]
     sizes = np.array([len(case.prompt_tokens) for case in cases])
-    weight = np.repeat(np.asarray(shares) / sum(shares) / sizes, sizes)
+    weight = np.repeat(np.asarray(shares) / sizes, sizes)
     tokens = np.concatenate([case.prompt_tokens for case in cases])
     order = np.argsort(tokens, kind="stable")
     ends = np.concatenate([[0.0], np.cumsum(weight[order])])
@@ -507,14 +507,13 @@ def prompts_of_round(mean: Array, stages: int, variance: float = 0.0) -> Array:
     """
     import numpy as np
 
-    mean = np.asarray(mean, dtype=np.float64)
     if stages == 1:
         return mean
     total, weight = mean / stages, np.exp(-mean)
     longest = fullest_rank(np.arange(stages + 1), stages, variance)
-    for k in range(1, math.ceil(float(longest[-1]) * stages)):
+    for k in range(1, math.ceil(float(longest[stages]) * stages)):
         weight = weight * mean / k
-        total = total + max(float(longest[min(k, stages)]) - k / stages, 0.0) * weight
+        total = total + (float(longest[min(k, stages)]) - k / stages) * weight
     return total
 
 

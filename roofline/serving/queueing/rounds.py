@@ -76,14 +76,12 @@ class RoundLengths:
         """
         import numpy as np
 
-        tokens = np.asarray(num_tokens, dtype=np.float64)
+        tokens = np.asarray(num_tokens)
         most = int(min(tokens.max(initial=0), _EXACT))
         first, second = [0.0], [0.0]
         for length in range(1, most + 1):
             mean = square = 0.0
-            for given, chance in enumerate(self.probabilities, 1):
-                if given >= length:
-                    continue
+            for given, chance in enumerate(self.probabilities[: length - 1], 1):
                 mean += chance * first[length - given]
                 square += chance * second[length - given]
             first.append(1 + mean)
@@ -127,7 +125,7 @@ class RoundDraws:
         # one generator, set to a place of its own for every request: making one takes five times as long
         state = self._state
         state["state"]["counter"][:] = (0, position, index, 0)
-        state["buffer_pos"], state["has_uint32"] = 4, 0
+        state["buffer_pos"] = 4
         self._generator.bit_generator.state = state
         most, thresholds = 1 + len(self._thresholds), self._thresholds
         rounds, tokens = 0, 0

@@ -122,10 +122,10 @@ class Steady:
         import numpy as np
 
         if tpot:
-            return np.asarray(np.maximum(np.max([self.tpot[which].high.max(axis=1) for which in classes], axis=0), 1e-9))
+            return np.asarray(np.max([self.tpot[which].high.max(axis=1) for which in classes], axis=0))
         after = self._waits()[1][1]
         own = np.max([self.own_s[which].max(axis=1) for which in classes], axis=0)
-        return np.asarray(np.maximum(own + after.mean + 40 * np.sqrt(after.variance), 1e-9))
+        return np.asarray(own + after.mean + 40 * np.sqrt(after.variance))
 
     def _quantile(self, share_within: Any, which: int, share: float, *, tpot: bool) -> Array:
         import numpy as np
@@ -137,8 +137,8 @@ class Steady:
         """Waits with a slot at once, and after a wait for one; each with its probability."""
         import numpy as np
 
-        probability = np.clip(self.slot_wait_probability, 0, 1)
-        slot = np.where(probability > 0, self.slot_wait_s / np.maximum(probability, 1e-300), 0)
+        probability = self.slot_wait_probability
+        slot = self.slot_wait_s / np.maximum(probability, 1e-300)
         after = tails.Moments(self.wait.mean + slot, self.wait.variance + slot**2)
         return ((1 - probability, self.wait), (probability, after))
 
@@ -157,7 +157,7 @@ def steady(server: BatchServer, rates: ArrayLike) -> Steady:
     """
     import numpy as np
 
-    rates = np.atleast_1d(np.asarray(rates, dtype=np.float64))
+    rates = np.atleast_1d(rates)
     limit = server.capacity * MAX_LOAD
     rate = np.minimum(rates, limit) / server.ranks
     running, prefilling = np.full(rate.shape, 1.0), np.zeros(rate.shape)
@@ -172,14 +172,13 @@ def steady(server: BatchServer, rates: ArrayLike) -> Steady:
         if unequal is not None:
             variance = unequal.square - unequal.mean**2
             cycle = Cycles(unequal.mean, unequal.square, unequal.cube, variance)
-            factor = np.maximum(1 - occupied.step / unequal.mean, 0) / np.maximum(rate * first, 1e-300)
+            factor = (1 - occupied.step / unequal.mean) / np.maximum(rate * first, 1e-300)
         held = np.zeros(rate.shape)
         if server.hold_steps and server.ranks > 1:
             # seconds between rounds of prompts that are held as long as they may be, and prompts of a rank in that time
             free = np.maximum(1 - rate * first * (1 - server.mean_share), 1e-6)
             between = (server.hold_steps * occupied.step + first * server.mean_share) / free
-            each = np.maximum(rate * between, 1 / server.ranks)
-            each = np.minimum(each, 1)
+            each = np.minimum(rate * between, 1)
             fullest = fullest_rank(server.ranks * each, server.ranks, server.scatter or 0.0)
             factor = 1 + server.mean_share * (fullest / each - 1)
             held = np.minimum(1 / rate, between) * (server.ranks - 1) / (2 * server.ranks)
@@ -237,7 +236,7 @@ def occupancy(server: BatchServer, rate: Array, pressure: Array, prefilling: Arr
         server: the server.
         rate: requests/s of a rank, (rates,).
         pressure: decode steps that arrive per second, times how much longer prompts make a step, 1/s, (rates,).
-        prefilling: mean number of slots that prompts hold, (rates,).
+        prefilling: mean number of slots that prompts hold, at most all but one, (rates,).
 
     Source: Cohen 1979, Acta Informatica 12, 245, eq. 3.5.
     """
@@ -245,7 +244,7 @@ def occupancy(server: BatchServer, rate: Array, pressure: Array, prefilling: Arr
 
     slots, decode = server.slots, server.decode_s
     counts = np.arange(1, slots + 1)
-    free = np.maximum(slots - prefilling, 1.0)
+    free = slots - prefilling
     logs = np.cumsum(np.log(np.maximum(pressure, 1e-300))[:, None] + np.log(decode / counts), axis=1)
     logs[counts > np.floor(free)[:, None]] = -np.inf
     logs = np.concatenate([np.zeros((len(rate), 1)), logs], axis=1)
@@ -264,7 +263,7 @@ def occupancy(server: BatchServer, rate: Array, pressure: Array, prefilling: Arr
         probabilities=probabilities,
         running=probabilities @ np.arange(slots + 1),
         step=mean,
-        step_variance=np.maximum(probabilities @ steps**2 - mean**2, 0),
+        step_variance=(probabilities * (steps - mean[:, None]) ** 2).sum(axis=1),
         steps=steps,
         slot_wait=last / total * ratio / (1 - ratio) ** 2 * (server.cv**2 + server.scv_steps) / 2 / rate,
         slot_wait_probability=all_taken,
@@ -353,7 +352,7 @@ def _unequal_ranks(server: BatchServer, rate: Array, prompt: Array, step: Array)
         prompt: mean seconds of a prompt on each rank, w_R, (rates,).
         step: mean seconds of a step without prompts, d, (rates,).
     """
-    if server.ranks == 1 or server.hold_steps or server.scatter is None or not server.mean_tokens or not prompt.any():
+    if server.ranks == 1 or server.hold_steps or server.scatter is None or not prompt.any():
         return None
     share = server.mean_share
     return rank_cycles(rate, step, share * prompt, (1 - share) / server.ranks * prompt, server.ranks, server.scatter)
@@ -380,7 +379,7 @@ def _ttft(
     slow1, slow2, slow3 = (server.mean(one**power for one in slow) for power in (1, 2, 3))
     rho_slow = np.minimum(rate * slow1 * work.factor, MAX_LOAD)
     longer = rate * slow2 / (2 * (1 - rho_slow)) - rate * work.second / (2 * (1 - rho))
-    queue = np.maximum(longer, 0) * (1 + server.cv**2) / 2
+    queue = longer * (1 + server.cv**2) / 2
     own = tuple(
         occupied.step[:, None] * np.ceil(d.prompt_tokens / left[:, None])
         + a * server.stages * d.alone(server.ranks)
@@ -392,13 +391,13 @@ def _ttft(
     slope = 1 - rho * full
     squared = rho**2 + rho * slope + slope**2 / 3
     met = utilization * (cycle.cube / cycle.mean * squared + rate * work.second * (2 - full) / 2 * cycle.square / cycle.mean)
-    far = np.maximum(rate * slow3 / (3 * (1 - rho_slow)) - rate * work.third / (3 * (1 - rho)), 0)
+    far = rate * slow3 / (3 * (1 - rho_slow)) - rate * work.third / (3 * (1 - rho))
     variance = np.maximum(met - (residual + others) ** 2, 1e-18) + queue**2 + far
     if unequal is not None:
         alone = occupied.step + work.first * (server.mean_share + (1 - server.mean_share) / server.ranks)
         residual, others = utilization * unequal.residual, unequal.next - alone
         mean = unequal.residual + others
-        variance = np.maximum(unequal.wait_square - mean**2, 1e-18) + queue**2 + far
+        variance = unequal.wait_square - mean**2 + queue**2 + far
     queue = queue + held
     wait = tails.Moments(residual + others + queue, variance + held**2 / 3)
     return FirstTokenTimes(own, server.mean(own), residual, others, queue, cap, wait)
@@ -436,14 +435,14 @@ def _tpot(
     base = token / stretch
     counts = np.arange(server.slots + 1)
     met = occupied.probabilities * counts
-    met = met / np.maximum(met.sum(axis=1, keepdims=True), 1e-300)
-    took = occupied.steps * (base / np.maximum(occupied.step, 1e-300))[:, None]
-    wander = np.maximum((met * took**2).sum(axis=1) - (met * took).sum(axis=1) ** 2, 0)[:, None]
+    met = met / met.sum(axis=1, keepdims=True)
+    took = occupied.steps * (base / occupied.step)[:, None]
+    wander = (met * (took - (met * took).sum(axis=1, keepdims=True)) ** 2).sum(axis=1, keepdims=True)
     shortest = server.decode_s[0]
-    at_mean = np.interp(np.maximum(occupied.running, 1), counts[1:], server.decode_s)
+    at_mean = np.interp(occupied.running, counts[1:], server.decode_s)
     # as full of prompts as a step can be, or with as many sequences as one step in a thousand has, whichever is longer
     rare = occupied.steps[np.argmax(np.cumsum(met, axis=1) >= _RARE, axis=1)]
-    longest = np.maximum(np.maximum(at_mean + first.cap, rare), shortest * (1 + 1e-9))[:, None]
+    longest = np.maximum(at_mean + first.cap, rare)[:, None]
     by_class = []
     for demand, more in zip(server.demands, extra, strict=True):
         steps = np.maximum(demand.decode_steps, 1.0)

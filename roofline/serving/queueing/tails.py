@@ -77,7 +77,7 @@ def quantile(cdf: Callable[[Array], Array], share: float, most: Array) -> Array:
     """
     import numpy as np
 
-    low, high = np.zeros(most.shape), np.array(most, dtype=np.float64)
+    low, high = np.zeros(most.shape), most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         short = cdf(middle) < share
