@@ -18,7 +18,7 @@ import roofline
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(roofline.__file__).resolve().parent
 
-pytestmark = pytest.mark.same_calls  # reads sources and pages as text
+pytestmark = [pytest.mark.same_calls, pytest.mark.every_case]  # reads sources and pages as text, quickly
 
 BANNED = frozenset(
     """
