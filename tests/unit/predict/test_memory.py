@@ -340,7 +340,7 @@ def test_memory_of_steps(options: dict[str, Any], prefix: int, replicas: int, bu
 
 
 def test_windows_of_steps() -> None:
-    """Mistral 7B, a window of 4096: what a last chunk of at most 2,048 tokens sees, and a block more, as it may begin in one."""
+    """Mistral 7B, a window of 4096: what a last chunk of up to 2,048 tokens sees, and a block more: it may begin in one."""
     part = prepare("mistral-7b-v0.1", "h100-sxm", max_num_batched_tokens=2048).memory.fullest_stage
     for step in steps(3, 40):
         blocks = 0
