@@ -13,7 +13,7 @@ from roofline.graph.build import build
 from roofline.graph.sharding import Stage
 from roofline.predict.engine_command import engine_command
 from roofline.predict.offload import Side, offload
-from roofline.predict.request import prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.timing import stage_bound, stage_estimate, with_engine
 
 GIB = 2**30
@@ -118,14 +118,20 @@ def test_the_command_that_starts_it() -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize(("layers", "phase"), [(11, "decode"), (11, "prefill"), (33, "decode"), (0, "decode")])
-def test_a_step_over_both_sides(layers: int, phase: Any) -> None:
-    """Each side's operators one after another, with the engine's part where the model samples, and the link between them.
+def test_a_step_over_both_sides(layers: int, phase: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each side's operators one after another, with the engine's 5 s where the model samples, and the link between them.
 
     Weights of the host are copied where that and their products take less than the host does, from 32 tokens on.
     """
     options = {"quantization": "ggml", "batch": 3, "input_len": 700, "phase": phase, "engine": "vllm"}
+
+    def slowed(*arguments: Any, **given: Any) -> ResolvedRequest:
+        request = prepare(*arguments, **given)
+        return replace(request, steps=request.steps and request.steps.model_copy(update={"step": 5.0}))
+
+    monkeypatch.setattr("roofline.predict.offload.prepare", slowed)
     result = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", layers, **options)
-    card, host = prepare("llama-3.1-8b", "rtx-4090", **options), prepare("llama-3.1-8b", "epyc-9654", **options)
+    card, host = slowed("llama-3.1-8b", "rtx-4090", **options), slowed("llama-3.1-8b", "epyc-9654", **options)
     below = Stage(0, (("decoder", min(33 - layers, 32)),) if layers < 33 else (), first=True, last=layers == 0)
     above = Stage(1, (("decoder", layers - 1),), first=False, last=True)
     (found,), (step,) = result.phases, [step for _, step in card.workload.steps]
