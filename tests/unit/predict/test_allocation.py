@@ -15,6 +15,8 @@ from roofline.predict.allocation import Allocation, Kind, Layers, allocation
 from roofline.predict.request import prepare
 from roofline.specs.engine import KvCacheRules
 
+pytestmark = pytest.mark.every_case
+
 
 def _layout(model: str | Path, **options: Any) -> Allocation:
     return prepare(model, "h100-sxm", **options).memory.fullest_stage.layout
@@ -208,7 +210,6 @@ def test_share_of_memory_by_release() -> None:
         prepare("llama-3.1-8b", "h100-sxm", engine="vllm@0.99")
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize("span", [{}, {"window": 33}, {"window": 100}, {"chunk": 48}, {"chunk": 50}, {"chunk": 64}])
 @pytest.mark.parametrize("new", [1, 2, 40])
 def test_blocks_of_a_growing_sequence(span: dict[str, int], new: int) -> None:
@@ -233,7 +234,6 @@ def test_blocks_of_a_growing_sequence(span: dict[str, int], new: int) -> None:
     assert Allocation((kind,)).shared(prefix, 250) == len(held)  # whole blocks of the first 300 tokens that are still seen
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("span", "length", "sequences", "blocks", "cells"),
     [
@@ -254,7 +254,6 @@ def test_caches_reserved_from_the_start(span: dict[str, int], length: int, seque
     assert reserved == Kind(16, 5 * 4.0 * 16, **span, ahead=512)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("block", "enlarged"), [(16, 64), (256, 256)])
 def test_states_and_two_kinds_of_layers_in_pages(block: int, enlarged: int) -> None:
     """The largest state of 50,000 B takes 49 tokens of 1024 B: blocks of 64, in steps of 16, unless they are larger.

@@ -20,6 +20,8 @@ from roofline.specs.fit import HeldOut
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_hardware
 
+pytestmark = pytest.mark.every_case
+
 HELD = HeldOut(rows=9, shapes=4, median_ape=0.123, mape=0.2, bias=0.0, coverage=0.8)
 SEEN = "median error 12.3 % on 4 shapes that it had not seen"
 
@@ -36,7 +38,6 @@ def fitted(**changes: Any) -> Fitted:
 WIDER = "the interval is wider"
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("changes", "more", "text"),
     [
@@ -73,7 +74,6 @@ def test_how_good_a_fit_is(changes: dict[str, Any], more: dict[str, Any], text: 
     assert assumed == "nothing like it was measured: typical values, within a factor of 2"
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("hardware", "key", "text"),
     [
@@ -124,7 +124,6 @@ def test_notes_of_fits() -> None:
     assert assumptions.estimates(given, gemms) == []
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("figures", "stages", "added"),
     [
@@ -175,7 +174,6 @@ def test_gaps_in_a_file() -> None:
         assert [note.name for note in assumptions.gaps(bare)] == names
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("model", "options", "names"),
     [
@@ -200,7 +198,6 @@ def test_what_is_said_of_parallel_devices(model: str, options: dict[str, Any], n
     assert [note.name for note in notes] == names
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("options", "start"),
     [
@@ -215,6 +212,13 @@ def test_how_a_choice_of_keys_is_counted(options: dict[str, str], start: str) ->
     assert notes["index_topk"].why.startswith(start)
     assert notes["index_topk"].value == "2048"
     assert "index_topk" not in {note.name for note in prepare("deepseek-v3", "dgx-h100", tp=8).assumptions}
+
+
+def test_how_latents_are_multiplied() -> None:
+    """Sparse attention gathers latents in every phase; without an indexer prompts expand them."""
+    for model, start in (("deepseek-v3.2", "sparse attention gathers latents"), ("deepseek-v3", "prefill expands K and V")):
+        (note,) = [note for note in prepare(model, "dgx-h100", tp=8).assumptions if note.name == "mla"]
+        assert note.why.startswith(start)
 
 
 def test_the_busiest_device_in_words() -> None:

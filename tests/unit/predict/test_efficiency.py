@@ -36,6 +36,8 @@ from roofline.specs.fit import Allowance, Spread
 from roofline.specs.library import load_hardware, load_prior
 from roofline.specs.quantization import scheme
 
+pytestmark = pytest.mark.every_case
+
 SPREAD = Spread(
     schema_version=1,
     kind="spread",
@@ -585,7 +587,6 @@ def test_files_of_fits_are_read_once_until_they_change(tmp_path: Path, monkeypat
 # formulas of the estimate, one by one
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("bound", "floor", "expected"),
     [(1, 0.5, (4, 2, 9)), (3, 2.5, (4, 2.5, 9)), (5, 0.5, (5, 2, 9)), (10, 10, (10, 10, 10))],
@@ -620,7 +621,6 @@ def test_kernels_of_a_step(library: Path) -> None:
         assert replace(found, conditions=warm).bound(one) == 0
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("band", "low", "high"), [("[1.1, 1.2]", 1.0, 1.2), ("[0.7, 0.9]", 0.7, 1.0)])
 def test_an_interval_holds_its_estimate(library: Path, band: str, low: float, high: float) -> None:
     """A band on one side of 1 reaches to the estimate."""
@@ -637,7 +637,6 @@ def test_without_a_backend_the_interval_is_of_all(library: Path) -> None:
     assert any_backend.high == pytest.approx(own.seconds * math.exp(math.hypot(math.log(1.2), 0.3)))
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("launch", "hidden"), [(1, 1), (2, 2), (9, 2)])
 def test_at_most_two_microseconds_of_a_launch_are_hidden(library: Path, launch: int, hidden: int) -> None:
     """All of a short launch."""
@@ -719,7 +718,6 @@ def test_communication_over_another_host() -> None:
     assert other.another_host(norm(), fitted) is False
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("hardware", "span", "sent"),
     [
@@ -756,7 +754,6 @@ def test_given_shares_of_vector_work() -> None:
     assert seconds == pytest.approx(8 * (5 * 4096 * 4097 / 2 + 4096) / hardware.vector_peak)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("ranges", "dims", "doublings"),
     [
@@ -813,7 +810,6 @@ def test_chips_without_figures() -> None:
     assert (whole.units, whole.vector) == (132, hardware.vector_peak)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("weight", "hardware", "widened"),
     [("int4", "h100-sxm", True), ("mxfp4", "h100-sxm", True), ("mxfp4", "b200-sxm", False), ("int4", "b200-sxm", True),
@@ -834,7 +830,6 @@ def test_forms_are_for_formats() -> None:
     assert CEILINGS.starts() == {"launch": 3e-6, "compute": 0.7, "memory": 0.7}
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("wanted", "names", "origin"),
     [

@@ -32,6 +32,8 @@ from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_hardware
 from roofline.specs.workload import Segment, decode
 
+pytestmark = pytest.mark.every_case
+
 H100 = load_hardware("h100-sxm")[0]
 STEP = (Segment(3, 1, 99, decode=True), Segment(2, 40, 10))
 
@@ -41,7 +43,6 @@ def parts(**given: float) -> dict[str, float]:
     return dict.fromkeys(PARTS, 0.0) | given
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("written", "read", "earlier"),
     [
@@ -59,7 +60,6 @@ def test_keys_of_earlier_steps(written: float, read: float, earlier: float) -> N
     assert half.cache_bytes == pytest.approx((written + earlier) / 2)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize("times", [0.4, 1.0, 100.0, 199.0, 201.0])
 def test_a_cache_may_hold_weights(times: float) -> None:
     """As much as it has, 50 MiB of the H100; nothing where that is not half of a per cent of what a step moves."""
@@ -98,7 +98,6 @@ def test_floors_of_several_steps() -> None:
     assert (latency([one, other]), interval([one, other])) == (20 + 105, 105)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("operator", "hardware", "expected"),
     [
@@ -118,7 +117,6 @@ def test_what_an_operator_asks_of_each_resource(operator: Operator, hardware: st
     assert floor_parts(operator, load_hardware(hardware)[0]) == pytest.approx(expected)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("weight", "hardware", "peak"),
     [("bf16", "h100-sxm", 989.4e12), ("fp8", "h100-sxm", 1978.9e12), ("int4", "h100-sxm", 1978.9e12),

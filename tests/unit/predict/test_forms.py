@@ -205,8 +205,11 @@ def test_deep_gemm_takes_the_tile_of_the_fewest_bytes(m: int, n: int, tile: tupl
         ({"m": 20, "n": 4096}, 40, (24, 128)),  # 32 tiles; of 16 rows they are 64, two waves
         ({"m": 20, "n": 4096}, 132, (16, 128)),  # one wave in any case, and fewer SMs are idle
         ({"m": 31, "n": 64}, 1, (32, 64)),  # few outputs: 64
+        ({"m": 31, "n": 65}, 1, (32, 128)),
         # else 64 or 128 rows by the narrowest of 16, 24, ... 128 outputs
         ({"m": 32, "n": 256}, 4, (64, 64)),
+        ({"m": 64, "n": 256}, 4, (64, 64)),
+        ({"m": 65, "n": 128}, 1, (128, 128)),
         ({"m": 100, "n": 200}, 2, (128, 104)),  # two tiles; of 96 outputs they are three
         ({"m": 100, "n": 200}, 13, (128, 16)),  # thirteen in one wave
     ],
@@ -290,8 +293,10 @@ def test_products_of_any_size(form: KernelForm, dtypes: Dtypes, low: bool, archi
     a quarter of the way from L2.
     """
     chance, persistent = seeded(1), architecture == "hopper"
-    for _ in range(25):
+    for number in range(30):
         sizes = {name: int(2 ** chance.uniform(0, 13)) for name in ("m", "n", "k")}
+        if number % 2:  # few outputs of a long product
+            sizes = {"m": chance.randrange(1, 400), "n": chance.randrange(1, 400), "k": chance.choice([2000, 9000, 20_000])}
         one = Gemm(**sizes, batch=chance.choice([1, 1, 3]), dtypes=dtypes)
         on = round_chip(chance.choice([4, 60, 132]), architecture)
         v = drawn(form, one, on, chance, "neutral") | ({"low": 1.0} if low else {})

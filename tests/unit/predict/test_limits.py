@@ -12,6 +12,8 @@ import roofline
 from roofline.predict.batch_limits import _first_surplus, _intervals, _root, critical_batch_why, standard_contexts
 from roofline.predict.request import prepare
 
+pytestmark = pytest.mark.every_case
+
 LAST = 3000
 
 
@@ -114,7 +116,6 @@ def test_standard_contexts() -> None:
     assert standard_contexts(512) == [512]
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize("power", [0.3, 1.0, 2.0, 7.0])
 @pytest.mark.parametrize(("root", "low", "high"), [(0.3, 0.0, 1.0), (3.0, 2.0, 4.0), (700.25, 512.0, 1024.0)])
 def test_where_a_function_crosses_zero(power: float, root: float, low: float, high: float) -> None:
@@ -167,12 +168,13 @@ def test_intervals_between_turns() -> None:
             at = math.floor(offset / slope) + 1 if slope > 0 else math.ceil(offset / slope)
             if 1 < at <= 2**20:
                 turns.add(at)
-        found = list(_intervals(state))
+        asked: list[int] = []
+        found = list(_intervals(lambda batch, state=state, asked=asked: asked.append(batch) or state(batch)))
+        assert len(set(asked)) <= 2 + 4 * len(turns)
         assert [first for first, _ in found] == [1, *sorted(turns)]
         assert [last for _, last in found] == [*(turn - 1 for turn in sorted(turns)), 2**20]
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("offset", "slope", "low", "high", "expected"),
     [(50.0, 1.0, 1, 100, 51), (50.5, 1.0, 1, 100, 51), (0.0, 1.0, 1, 100, 1), (100.0, 1.0, 1, 100, None),

@@ -16,6 +16,8 @@ from roofline.predict.offload import Side, offload
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.timing import stage_bound, stage_estimate, with_engine
 
+pytestmark = pytest.mark.every_case
+
 GIB = 2**30
 # Llama 3.1 8B in Q8_0, a byte and a sixteenth an element: a layer's matrices, a norm in 16 bits, and the tables at both ends.
 _LAYER = (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336) * 34 / 32
@@ -116,7 +118,6 @@ def test_the_command_that_starts_it() -> None:
     assert engine_command(prepare("llama-3.1-8b", "rtx-4090", **options, tp=2), 8192) == ()
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("layers", "phase"), [(11, "decode"), (11, "prefill"), (33, "decode"), (0, "decode")])
 def test_a_step_over_both_sides(layers: int, phase: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each side's operators one after another, with the engine's 5 s where the model samples, and the link between them.

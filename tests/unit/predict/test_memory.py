@@ -13,6 +13,8 @@ from roofline.predict.memory import _last_chunk, largest
 from roofline.predict.request import prepare
 from roofline.specs.workload import Segment, Step, decode, prefill, sequences
 
+pytestmark = pytest.mark.every_case
+
 LLAMA = 32 * 2 * 8 * 128 * 2  # layers x (K, V) x KV heads x head_dim x bytes: 131,072 bytes a token
 MISTRAL = LLAMA  # the same shape, with a window of 4096
 GEMMA = 2 * 8 * 256 * 2  # gemma-3-12b, one layer; 40 layers have a window of 1024, 8 have none
@@ -305,7 +307,6 @@ def test_the_last_chunk_of_a_step(budget: int) -> None:
         assert found == chunk_by_hand(step, budget)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("options", "prefix", "replicas", "budget", "block"),
     [
@@ -350,7 +351,6 @@ def test_windows_of_steps() -> None:
         assert part.needed_bytes(step) == blocks * 16 * MISTRAL
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("options", "slots", "length"),
     [({}, None, None), ({"max_num_seqs": 7}, 7, None), ({"max_num_seqs": 99, "max_model_len": 10_001}, 99, 10_001)],
@@ -365,7 +365,6 @@ def test_caches_that_are_reserved(options: dict[str, Any], slots: int | None, le
         assert part.needed_bytes(step) == (slots or sequences(step)) * tokens * LLAMA
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("model", "fullest"), [("llama-3.1-8b", 0), ("gemma-3-12b", 2)])
 def test_stages_of_a_pipeline(model: str, fullest: int) -> None:
     """The fullest has most weights; the tightest the least room left in a step; towers are in the first, over its devices."""

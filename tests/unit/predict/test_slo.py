@@ -12,6 +12,8 @@ from roofline.predict.duration import Duration
 from roofline.predict.limits import first_of, limits
 from roofline.predict.slo import Allowed, Slo, Tpot, allowed, largest_within
 
+pytestmark = pytest.mark.every_case
+
 
 def _tpot(model: str, hardware: str, batch: int, context: int, **options: Any) -> Any:
     found = roofline.analyze(model, hardware, batch=batch, context=context, phase="decode", ignore_capacity=True, **options)

@@ -36,6 +36,8 @@ from roofline.predict.timing import (
 )
 from roofline.specs.workload import Segment, decode, prefill
 
+pytestmark = pytest.mark.every_case
+
 
 @cache
 def overlapping(microbatch_overlap: bool = True) -> ResolvedRequest:
@@ -52,7 +54,6 @@ def with_steps(**options: Any) -> ResolvedRequest:
     return replace(request, steps=request.steps.model_copy(update=figures))
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("batch", "hidden", "seconds"), [(4, 1.0, 10), (5, 1.0, 7), (64, 0.5, 8.5), (1, 0.5, 10)])
 def test_two_microbatches_hide_the_shorter(batch: int, hidden: float, seconds: float) -> None:
     """7 s beside 3: from two sequences in a replica on a share of the 3 passes behind; without the option nothing does."""
@@ -61,7 +62,6 @@ def test_two_microbatches_hide_the_shorter(batch: int, hidden: float, seconds: f
         assert overlapped(overlapping(False), decode(batch, 9), one, other, hidden) == 10
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("batch", "pair"), [(4, 0), (5, 1)])
 def test_an_interval_that_overlaps(batch: int, pair: int) -> None:
     """0.6 of the 4 s of collectives is hidden, with a second reading of 1 s; it begins where all is, and ends where none is."""
@@ -121,7 +121,6 @@ def test_operators_of_one_kernel_share_its_time() -> None:
         assert (parts[path].seconds, parts[path].low, parts[path].high) == pytest.approx(tuple(expected))  # type: ignore[union-attr]
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("options", "sequences", "added", "staged"),
     [
@@ -170,7 +169,6 @@ def test_a_step_of_a_pipeline() -> None:
     assert pipeline(replace(request, estimator=with_one), step) == Duration(found.bound, None, floor=found.floor)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("step", "parts"),
     [
@@ -197,7 +195,6 @@ def test_microbatches_of_a_pipeline(step: Any, parts: Any) -> None:
         assert getattr(found, name) == pytest.approx(max(alone, 3 * slowest) if rounds else alone + 2 * slowest)
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(("first", "steps"), [(0, 1), (100, 33), (100, 34), (1, 35), (1000, 4097), (7, 100)])
 def test_means_over_contexts(first: int, steps: int) -> None:
     """Between points times are a straight line: the mean of the line over all whole contexts, by brute force."""

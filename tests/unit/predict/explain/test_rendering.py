@@ -10,6 +10,8 @@ from roofline.predict.explain.explanation import Explanation
 from roofline.predict.explain.rendering import LINES, WIDTH, amount, equation, html, listed, text
 from roofline.specs.source import Assumption
 
+pytestmark = pytest.mark.every_case
+
 
 def made(subject: str, formula: str, numbers: str, value: float | None, unit: str = "s", **more: Any) -> Explanation:
     """An explanation whose LaTeX and MathML are its text in marks."""
@@ -63,7 +65,6 @@ def parts(count: int, formula: str = "a + b") -> tuple[Explanation, ...]:
     return tuple(made(f"part_{number}", formula, "1 + 2", 3.0, "1", about=f"the {number}.") for number in range(count))
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("count", "first", "blank", "length"),
     [
@@ -118,7 +119,6 @@ def test_long_lines_are_wrapped_and_cut() -> None:
     assert every.count("word") == 60
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("value", "unit", "shown"),
     [
