@@ -20,6 +20,7 @@ from roofline.operators.causal_conv import CausalConv
 from roofline.operators.collectives import AllReduce, AllToAll
 from roofline.operators.gemm import Gemm
 from roofline.operators.host_copy import HostCopy
+from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.predict import assumptions
 from roofline.predict.bounds import Times
@@ -905,3 +906,28 @@ def test_sums_of_durations() -> None:
     assert (even.sum, even.bound, even.bound_by) == (8.0, 4.0, "memory")
     assert replace(even, vector=5.0).bound == 5.0
     assert replace(even, vector=5.0).bound_by == "compute"
+
+
+def test_what_has_no_launch_hides_none() -> None:
+    """A collective waits for its latency, whatever a graph of kernels hides."""
+    alone, ring = estimator("dgx-h100"), Kernel("all_reduce", {"": AllReduce(elements=2**20, world=8)}, ("r",), 1)
+    terms, hidden = alone.terms(ring), replace(alone, hidden=1.0).terms(ring)
+    assert "launch" not in terms
+    assert hidden == terms
+    beside = replace(ring, paths=("layers/moe/shared/all_reduce",))
+    assert replace(alone, hidden=1.0).terms(beside) == terms
+
+
+def test_prompts_in_latent_form_are_of_benchmarks() -> None:
+    """SGLang's records have latents absorbed: so is an estimate in a cache that is warm, and in serving it is expanded."""
+    one = estimator("h100-sxm", "sglang")
+    sizes = {"n_heads": 128, "r_kv": 512, "d_nope": 128, "d_rope": 64, "d_v": 128}
+    kernel = Kernel("mla_prefill", {"": LatentAttention(batch=1, new=512, cached=0, **sizes)}, ("m",), 1)
+    fitted = one.fitted(kernel)
+    assert fitted is not None
+    assert fitted.values["absorbed"] == 1
+    for conditions, absorbed in ((SERVING, 0.0), (replace(SERVING, kv=1), 1.0)):
+        found = replace(one, conditions=conditions).terms(kernel)
+        expected = fitted.form.terms(kernel.timed, one.fits.chip, conditions, {**fitted.values, "absorbed": absorbed})
+        assert found["blocks"] == expected["blocks"]
+    assert found["bound"] == 0

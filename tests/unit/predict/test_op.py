@@ -486,3 +486,19 @@ def test_one_token_after_others_is_generated(
     plain = {"heads": 8, "kv_heads": 8, "head_dim": 64}
     core = roofline.op("attention", hardware="h100-sxm", **plain, **shape)
     assert core.estimate_source.rpartition(" ")[2].startswith("attention_decode" if decode else "attention_prefill")
+
+
+def test_formats_that_were_not_given_are_noted() -> None:
+    """The dtype alone, unless it was given; dimensions that have a default likewise."""
+    why = "unless --dtype says otherwise"
+    for options, noted in (({}, True), ({"dtype": "bf16"}, False), ({"activation_dtype": "bf16"}, True)):
+        notes = roofline.op("gemm", 8, 64, 64, hardware="h100-sxm", **options).assumptions
+        assert [note.name for note in notes if note.why == why] == ["dtype"] * noted
+    core = {"kv_len": 64, "heads": 8, "head_dim": 64, "hardware": "h100-sxm"}
+    noted = {note.name: note.value for note in roofline.op("attention", **core, kv_heads=8).assumptions}
+    assert (noted["batch"], noted["q_len"]) == (1, 1)
+    assert "kv_heads" not in noted
+    assert noted["mask"] == "causal"
+    given = roofline.op("attention", **core, kv_heads=8, batch=2, q_len=1, mask="full")
+    assert not {"batch", "q_len"} & {note.name for note in given.assumptions}
+    assert "mask" not in [note.name for note in given.assumptions if note.origin == "default"]
