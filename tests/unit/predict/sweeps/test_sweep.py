@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
 import roofline
-from roofline.errors import InputError, UnknownNameError
+from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.sweeps import sweep
-from roofline.predict.sweeps.spec import Sweep
+from roofline.predict.sweeps.spec import Sweep, is_sweep_file, load_sweep_file
 
 GRID: dict[str, Any] = {
     "model": ["llama-3.1-8b", "mixtral-8x7b"],
@@ -195,3 +196,20 @@ def test_limits_leave_points_out(options: dict[str, Any], axis: str, phase: str,
         lengths = {"context": 1024} if phase == "decode" else {"input_len": 1024}
         step = roofline.analyze("llama-3.2-1b", "dgx-h100", phase=phase, **{**lengths, "batch": 2, **options, axis: value})
         assert seconds == pytest.approx(step.phases[0].time.bound, rel=1e-12)
+
+
+def test_a_wrong_axis_in_a_file_has_its_place(tmp_path: Path) -> None:
+    """The line and the column of the axis; a file without one is read as it is."""
+    path = tmp_path / "sweep.yaml"
+    text = "schema_version: 1\nkind: sweep\ngrid:\n  model: gpt2\n  hardware: l4\n  batch: {}\n"
+    path.write_text(text.format("1:8:x2"), encoding="utf-8")
+    assert is_sweep_file(path)
+    assert load_sweep_file(path).grid["batch"] == "1:8:x2"
+    path.write_text(text.format("8:1"), encoding="utf-8")
+    with pytest.raises(SpecError, match="is no range") as error:
+        load_sweep_file(path)
+    assert (error.value.line, error.value.column) == (6, 3)
+    path.write_text("kind: other", encoding="utf-8")
+    assert not is_sweep_file(path)
+    assert not is_sweep_file(tmp_path / "none.yaml")
+    assert not is_sweep_file(tmp_path / "sweep.json")
