@@ -327,3 +327,56 @@ def test_memory_with_a_draft() -> None:
     left = part.usable_bytes(decode(8, 999))
     share = 131072 / (131072 + 32768)
     assert part.kv_capacity_tokens(decode(8, 999)) == int(left // (16 * 131072) * 16 * share)
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_one_more_layer_by_hand(tp: int) -> None:
+    """Of a layer of Llama 3.1 8B the matrices are divided; two more norms and a projection of 2 x 4096 to 4096 are not."""
+    given = {"speculative_method": "mtp", "num_speculative_tokens": 2, "acceptance": 0.5, "dp": 2, "tp": tp}
+    _, speculation = resolve("llama-3.1-8b", "dgx-h100", **given)
+    assert speculation is not None
+    draft, width = speculation.draft, 4096
+    layer = (width * (4096 + 2 * 1024) + 4096 * width + 3 * width * 14_336) / tp + 2 * width
+    assert draft.weights_bytes == 2 * (layer + 2 * width + 2 * width * width)
+    assert draft.graph is not None
+    assert draft.step is not None
+    step = (*decode(7, 100), Segment(3, 20, 0))
+    graph = draft.graph(step)
+    rows = 4 * 1 + 2 * 20
+    for name in ("mtp/embedding_norm", "mtp/hidden_norm"):
+        norm, repeat = graph[name]
+        assert (norm.dims()["rows"], norm.dims()["width"], repeat) == (rows, width, 1)
+    projection, _ = graph["mtp/projection"]
+    assert [projection.dims()[name] for name in "mnk"] == [rows, width, 2 * width]
+    assert draft.request is not None
+    assert draft.step(step) == timed(draft.request, graph, step)
+    assert graph["layers/mlp/down_proj"][1] == 1
+    assert draft.memory is not None
+    assert draft.memory.fullest_stage.kv_bytes_per_token == 2 * 8 * 128 * 2 / tp
+    (note,) = draft.notes
+    assert note.origin == "assumed"
+    _, other = resolve("deepseek-v3", "dgx-h200", **{**given, "tp": 4, "dp": 1})
+    assert other is not None
+    assert [one.origin for one in other.draft.notes] == ["default"]
+
+
+@pytest.mark.parametrize(("size", "origin", "divided"), [(None, "default", 2), (1, "given", 1), (2, "given", 2)])
+def test_a_draft_model_on_some_devices(size: int | None, origin: str, divided: int) -> None:
+    """Over as many as the model, unless another number is given; what the engine adds is not in its steps."""
+    request, speculation = resolve(
+        "llama-3.1-8b", "dgx-h100", **DRAFTED, tp=2, speculative_draft_tensor_parallel_size=size, kv_cache_dtype="fp8"
+    )
+    assert speculation is not None
+    draft = speculation.draft
+    notes = {note.name: note for note in draft.notes}
+    assert (notes["draft_tensor_parallel_size"].value, notes["draft_tensor_parallel_size"].origin) == (divided, origin)
+    assert notes["draft"].value == draft.name == "llama-3.2-1b"
+    assert draft.request is not None
+    assert draft.step is not None
+    assert draft.request.steps is None
+    assert draft.request.deployment.tensor_parallel_size == divided
+    assert draft.request.precision.kv == request.precision.kv
+    assert draft.step(decode(3, 9)) == pipeline(draft.request, decode(3, 9))
+    assert [entry.role for entry in draft.inputs] == ["draft"]
+    with pytest.raises(RooflineError, match="more than the 2 devices"):
+        resolve("llama-3.1-8b", "dgx-h100", **DRAFTED, tp=2, speculative_draft_tensor_parallel_size=4)
