@@ -12,7 +12,7 @@ from roofline.predict.batch_limits import critical_batch_step
 from roofline.predict.duration import Duration
 from roofline.predict.limits import first_of, limits
 from roofline.predict.request import prepare
-from roofline.predict.slo import Allowed, Slo, Tpot, allowed, largest_within
+from roofline.predict.slo import Allowed, Slo, Tpot, allowed, largest_within, within
 from roofline.predict.timing import pipeline
 from roofline.specs.workload import Segment, decode
 
@@ -275,3 +275,10 @@ def test_every_figure_of_a_row(options: dict[str, int]) -> None:
     assert (found.basis, found.possible, found.unfit) == ("estimate", any(row.usable for row in found.rows), None)
     assert found.critical_batch.linear == found.critical_batch_linear
     assert document["slo"] == {"ttft_s": 0.4, "tpot_s": 0.03, "basis": "estimate"}
+
+
+def test_a_batch_beyond_all_deployments_is_no_limit() -> None:
+    """2^20 sequences of a replica and more set no limit; one fewer does. Two replicas have twice as many."""
+    for most, batch in ((2**20 - 1, 2 * (2**20 - 1)), (2**20, None), (2**22, None)):
+        slo = Slo(tpot=(most + 0.5) * 1e-9)
+        assert within(slo, None, lambda size: Duration(size / 2 * 1e-9, None), "bound", 2) == batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -380,3 +381,15 @@ def test_a_draft_model_on_some_devices(size: int | None, origin: str, divided: i
     assert [entry.role for entry in draft.inputs] == ["draft"]
     with pytest.raises(RooflineError, match="more than the 2 devices"):
         resolve("llama-3.1-8b", "dgx-h100", **DRAFTED, tp=2, speculative_draft_tensor_parallel_size=4)
+
+
+def test_rounds_without_estimates() -> None:
+    """On a processor, of which no kernels are fitted: bounds alone, by which it breaks even."""
+    host = Path(__file__).resolve().parents[3] / "measurements" / "amd-epyc-x2" / "2026-11-20" / "hardware.yaml"
+    found = ask("llama-3.2-1b", host, **{**DRAFTED, "speculative_model": "llama-3.2-1b"}, ignore_capacity=True).speculative
+    assert (found.verifying.estimate, found.tpot.estimate, found.basis) == (None, None, "bound")
+    assert found.round.bound == pytest.approx(found.drafting.bound + found.verifying.bound)
+    tokens = 1 + 0.7 + 0.7**2 + 0.7**3
+    assert found.tpot.bound == pytest.approx(found.round.bound / tokens)
+    assert found.speedup("bound") == pytest.approx(found.plain.bound * tokens / found.round.bound)
+    assert (found.rate("bound"), found.rate("estimate")) == (pytest.approx(8 / found.tpot.bound), None)
