@@ -394,7 +394,7 @@ def _last_chunk(step: Step, budget: int) -> Step:
     ['1x4097@0', '1x4095@2']
     >>> [str(segment) for segment in _last_chunk((Segment(32, 1, 100, decode=True), Segment(1, 9000, 0)), 8192)]
     ['32x1@100', '1x8160@840']
-    >>> [str(segment) for segment in _last_chunk((Segment(2, 3000, 0), Segment(2, 1500, 7)), 8192)]  # 2,192 tokens fit
+    >>> [str(segment) for segment in _last_chunk((Segment(2, 3000, 0), Segment(2, 1500, 7)), 8192)]  # 2,192 are left
     ['2x3000@0', '1x1500@7', '1x692@815']
     """
     segments = [segment for segment in step if segment.decode]

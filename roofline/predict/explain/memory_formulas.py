@@ -118,9 +118,7 @@ def max_batch(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
         expr = sympy.Max(0, expr)
     if deployment.max_num_seqs is not None:
         expr = sympy.Min(expr, deployment.max_num_seqs)
-    if deployment.data_parallel_size > 1:
-        expr = deployment.data_parallel_size * expr
-    return explanation("max_batch", expr, values, unit="sequences", source=_PAGED, parts=parts)
+    return explanation("max_batch", deployment.data_parallel_size * expr, values, unit="sequences", source=_PAGED, parts=parts)
 
 
 def max_context(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:

@@ -64,6 +64,7 @@ def text(result: Explanation, *, everything: bool = False) -> str:
     foot = _wrapped(f"source: {result.source}", "  ") if result.source else []
     foot += _notes(result.assumptions, everything=everything)
     lines: list[str] = []
+    num_lines = LINES - len(foot) - min(len(legend), _MIN_LEGEND) - 1
     for density in ("full", "compact", "brief"):
         blocks = _blocks(result, density, everything=everything)
         lines = [line for block in blocks for line in block]
@@ -71,9 +72,9 @@ def text(result: Explanation, *, everything: bool = False) -> str:
         if density == "full" and (everything or len(lines) + len(legend) + len(foot) + parts + 1 <= LINES):
             spaced = [line for block in blocks for line in (*block, "")]
             return "\n".join([*spaced, *(["where", *legend, ""] if legend else []), *foot]).rstrip()
-        if len(lines) + min(len(legend), _MIN_LEGEND) + len(foot) + 1 <= LINES:
+        if len(lines) <= num_lines:
             break
-    lines = lines[: LINES - len(foot) - _MIN_LEGEND - 1]
+    lines = lines[:num_lines]
     left = LINES - len(lines) - len(foot) - 1
     if len(legend) > left:
         cut = max(left - 1, 0)

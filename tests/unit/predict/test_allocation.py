@@ -15,6 +15,8 @@ from roofline.predict.allocation import Allocation, Kind, Layers, allocation
 from roofline.predict.request import prepare
 from roofline.specs.engine import KvCacheRules
 
+pytestmark = pytest.mark.every_case
+
 
 def _layout(model: str | Path, **options: Any) -> Allocation:
     return prepare(model, "h100-sxm", **options).memory.fullest_stage.layout
@@ -206,3 +208,83 @@ def test_share_of_memory_by_release() -> None:
     assert shares == {"vllm": 0.90, "vllm@0.20.2": 0.92}
     with pytest.raises(InputError, match=r"no rules are known for vllm 0\.99\. Rules are known up to each of: 0\.19"):
         prepare("llama-3.1-8b", "h100-sxm", engine="vllm@0.99")
+
+
+@pytest.mark.parametrize("span", [{}, {"window": 33}, {"window": 100}, {"chunk": 48}, {"chunk": 50}, {"chunk": 64}])
+@pytest.mark.parametrize("new", [1, 2, 40])
+def test_blocks_of_a_growing_sequence(span: dict[str, int], new: int) -> None:
+    """Step by step: blocks of 16 from the first token that the next query sees to the last new one, the most so far.
+
+    A chunk that blocks do not divide is given one more than it may need.
+    """
+    kind, seen, most = Kind(16, 1.0, **span), max(span.values(), default=0), 0
+    for cached in range(400):
+        first = 0
+        if "window" in span:
+            first = max(cached - seen + 1, 0)
+        elif "chunk" in span:
+            first = cached // seen * seen
+        assert kind.passed(cached) == first
+        most = max(most, -(-(cached + new) // 16) - first // 16)
+        spare = 1 if "chunk" in span and seen % 16 else 0
+        assert most <= kind.blocks(cached, new)
+        assert kind.blocks(cached, new) <= -(-(cached + new) // 16)
+    assert most <= kind.blocks(399, new) <= most + spare
+    prefix, held = 300, range(kind.passed(250) // 16 * 16, 300 // 16 * 16, 16)
+    assert Allocation((kind,)).shared(prefix, 250) == len(held)  # whole blocks of the first 300 tokens that are still seen
+
+
+@pytest.mark.parametrize(
+    ("span", "length", "sequences", "blocks", "cells"),
+    [
+        ({}, 1000, 1, 63, 1008),
+        ({"window": 128}, 1000, 1, 40, 640),  # 128 + 512 tokens
+        ({"window": 128}, 1000, 4, 40, 1008),  # four windows and 512 tokens are more than the context
+        ({"chunk": 100}, 1000, 2, 39, 720),  # 612 tokens; 200 + 512
+        ({"window": 128}, 90, 1, 6, 96),
+    ],
+)
+def test_caches_reserved_from_the_start(span: dict[str, int], length: int, sequences: int, blocks: int, cells: int) -> None:
+    """A pass of 512 tokens lies beside what a window or a chunk keeps; in blocks of 16, no more than the context."""
+    kind = Kind(16, 1.0, **span, ahead=512)
+    assert kind.blocks(length - 1, 1) == blocks
+    assert kind.cells(length, sequences) == cells
+    layers = [Layers(4.0, 2, **span), Layers(4.0, 3, **span)]
+    (reserved,) = allocation(layers, [], KvCacheRules(reserves="context"), 16, {"full", "window", "chunk"}, 512).kinds
+    assert reserved == Kind(16, 5 * 4.0 * 16, **span, ahead=512)
+
+
+@pytest.mark.parametrize(("block", "enlarged"), [(16, 64), (256, 256)])
+def test_states_and_two_kinds_of_layers_in_pages(block: int, enlarged: int) -> None:
+    """The largest state of 50,000 B takes 49 tokens of 1024 B: blocks of 64, in steps of 16, unless they are larger.
+
+    A page is a block of the wider layers; narrow ones put twice the tokens in. Kinds have 4, 8, 6 and 2 layers: groups of two.
+    """
+    layers = [Layers(1024, 3), Layers(2048, 8, window=64), Layers(1024, 1)]
+    rules = KvCacheRules(state_blocks=3)
+    found = allocation(layers, [(10_000, 2), (50_000, 6)], rules, block, {"full", "window", "state"})
+    page = 2048 * enlarged
+    assert found.kinds == (Kind(2 * enlarged, 4 * page), Kind(enlarged, 8 * page, window=64))
+    assert (found.state_bytes, found.page_bytes) == (3 * 4 * 2 * page, 2 * page)
+    apart = allocation(layers, [(10_000, 2), (50_000, 6)], KvCacheRules(shared_pages=False, state_blocks=3), 16, {"full"})
+    assert apart.state_bytes == 3 * (2 * 10_000 + 6 * 50_000)
+    assert apart.kinds == (Kind(16, 4 * 16 * 1024), Kind(16, 8 * 16 * 2048, window=64))
+
+
+def test_groups_are_widened_below_a_half_more() -> None:
+    """12 and 18 layers are groups of 12, two for the 18; of 12 and 17 one each, of 17."""
+    for more, group, groups in ((18, 12, 2), (17, 17, 1)):
+        found = allocation([Layers(64, 12), Layers(64, more, window=8)], [], KvCacheRules(), 16, {"full", "window"})
+        assert [kind.block_bytes for kind in found.kinds] == [group * 16 * 64, groups * group * 16 * 64]
+
+
+def test_rules_that_keep_all() -> None:
+    """An engine that keeps every token of windows, or of chunks and, beside these, of windows."""
+    full, window, chunk = Layers(8, 1), Layers(8, 2, window=64), Layers(8, 4, chunk=64)
+    for rules, layers, kinds in (
+        (KvCacheRules(window="all"), [full, window, chunk], [(3, None, None), (4, None, 64)]),
+        (KvCacheRules(chunk="all"), [full, window, chunk], [(7, None, None)]),
+        (KvCacheRules(chunk="all"), [full, window], [(1, None, None), (2, 64, None)]),
+    ):
+        found = allocation(layers, [], rules.model_copy(update={"shared_pages": False}), 16, {"full", "window", "chunk"})
+        assert [(kind.block_bytes / 128, kind.window, kind.chunk) for kind in found.kinds] == kinds

@@ -274,3 +274,31 @@ def test_no_estimate_is_below_what_limits_it() -> None:
     assert with_estimate(2.0, 3.0, Interval(2.5, 0.5, 4.0), 1.0) == Duration(2.0, 3.0, 2.5, 1.0, 4.0, 1.0)
     assert with_estimate(2.0, 3.0, Interval(1.5, 1.2, 1.8), 1.0) == Duration(2.0, 3.0, 2.0, 1.2, 2.0, 1.0)
     assert with_estimate(2.0, None, Interval(2.5, 0.5, 4.0)) == Duration(2.0, None, 2.5, 2.0, 4.0)
+
+
+def test_memory_is_that_of_the_longest_and_the_largest_step() -> None:
+    """Bytes of a sequence are of the longest in any step; what is needed and left, of the step with the least left."""
+    for options, tokens, step in (
+        ({"input_len": 100, "context": 1000}, 1001, "decode"),
+        ({"input_len": 5000, "context": 10}, 5000, "prefill"),
+        ({"input_len": 100, "context": 10, "output_len": 501}, 600, "last decode"),
+        ({"segments": "2x1@70,3x500@0"}, 500, "mixed"),
+    ):
+        found = roofline.analyze("llama-3.1-8b", "h100-sxm", **{} if "segments" in options else {"batch": 4}, **options)
+        memory = found.memory
+        assert memory.kv_bytes_per_sequence["mathematical"] == tokens * 131072
+        assert memory.kv_bytes_per_sequence["allocated"] == -(-tokens // 16) * 16 * 131072
+        assert (memory.step, memory.tokens_per_sequence) == (step, tokens)
+        assert memory.sequences == (5 if step == "mixed" else 4)
+        assert (memory.max_batch_of_steps is None) == (step == "mixed")
+
+
+def test_images_are_of_prompts_alone() -> None:
+    """The fits of the encoder's kernels are noted where prompts are computed, and not of a decode step."""
+    names = {}
+    for phase, images in (("prefill", 1), ("decode", 1), ("decode", 0)):
+        result = roofline.analyze("gemma-3-12b", "h100-sxm", phase=phase, images=images)
+        names[phase, images] = {note.name for note in result.assumptions if note.name.startswith("fit.")}
+    assert names["decode", 1] == names["decode", 0]
+    assert "fit.attention_prefill" not in names["decode", 1]
+    assert "fit.attention_prefill" in names["prefill", 1]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.errors import InputError
 from roofline.predict.request import prepare
 from roofline.specs.workload import decode
 
@@ -101,3 +102,49 @@ def test_what_would_fit_does_fit() -> None:
         flag, value = text.split()[:2]
         changed = {"batch": 64, "context": 8192, flag.removeprefix("--").replace("-", "_"): value}
         assert roofline.analyze("llama-3.1-8b", "l4", **changed).memory.fits, text  # type: ignore[arg-type]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("model", "hardware", "options"),
+    [
+        ("llama-3.1-8b", "l4", {"batch": 64, "context": 8192, "input_len": 100}),
+        ("llama-3.1-70b", "dgx-h100", {"batch": 2, "context": 1000, "input_len": 1000}),
+        ("llama-3.1-8b", "dgx-h100", {"batch": 100, "input_len": 8000, "output_len": 100}),
+        ("llama-3.1-8b", "h100-sxm", {"segments": "400x1@9000"}),
+        ("llama-3.1-8b", "h100-sxm", {"phase": "prefill", "batch": 480, "input_len": 1000}),
+        ("llama-3.1-70b", "dgx-h100", {"quantization": "fp8", "tp": 1, "batch": 90, "context": 4000, "input_len": 10}),
+    ],
+    ids=str,
+)
+def test_every_change_that_would_fit(model: str, hardware: str, options: dict[str, Any]) -> None:
+    """One flag at a time, smallest change first: each that fits is listed, by trying all of them; the least of more devices."""
+
+    def fits(**changes: Any) -> bool:
+        try:
+            return prepare(model, hardware, **{**options, **changes}).all_fit()
+        except InputError:
+            return False
+
+    memory = roofline.analyze(model, hardware, **options).memory
+    assert not memory.fits
+    expected = []
+    if "segments" not in options and options["batch"] > 1:
+        batch = next((batch for batch in range(options["batch"] - 1, 0, -1) if fits(batch=batch)), 0)
+        expected += [f"--batch {batch}"] if batch else []
+        assert memory.max_batch_of_steps == batch
+    if "context" in options and "output_len" not in options:
+        shorter = [length for length in range(options["context"] - 1, 0, -397) if fits(context=length)]
+        if fits(context=1):
+            (flag,) = [text for text in memory.would_fit if text.startswith("--context")]
+            length = int(flag.split()[1])
+            assert fits(context=length)
+            assert length == options["context"] - 1 or not fits(context=length + 1)
+            assert length >= max(shorter, default=1)
+            expected.append(flag)
+    for name, value in (("kv_cache_dtype", "fp8"), ("quantization", "fp8"), ("quantization", "awq")):
+        if name not in options and fits(**{name: value}):
+            expected.append(f"--{name.replace('_', '-')} {value}")
+    larger = [size for size in (2, 4, 8, 16) if fits(tp=options.get("tp", 1) * size)]
+    expected += [f"--tensor-parallel-size {options.get('tp', 1) * larger[0]}"] if larger else []
+    assert list(memory.would_fit) == expected

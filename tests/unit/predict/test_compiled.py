@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,15 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.graph.build import build
+from roofline.graph.sharding import stages
 from roofline.predict import compiled, tiles
 from roofline.predict.analyze import Analysis, analyze
 from roofline.predict.compiled import compile
+from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import COLUMNS
+from roofline.predict.timing import pipeline, second_reading
+from roofline.specs.workload import decode
 
 POINTS = [(1, 16, 0), (7, 300, 128), (64, 1024, 4095), (500, 17, 20_000)]
 DEPLOYMENTS: list[tuple[str, str, dict[str, Any]]] = [
@@ -285,3 +291,40 @@ def test_sympy_is_not_loaded() -> None:
     """Arrays need no symbols."""
     script = "import sys, roofline; roofline.compile('gpt2', 'l4')(batch=[1, 2]); sys.exit('sympy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_limits_of_arrays() -> None:
+    """The largest batch and the longest sequence, and the shortest cache of a shared prefix, decide."""
+    points = compile("llama-3.2-1b", "dgx-h100", dp=2, max_num_seqs=4, max_model_len=100, shared_prefix=50)
+    assert points(batch=[8, 1], context=[50, 99])["time_bound_s"].shape == (2,)
+    for batch, context, message in (([9, 1], 60, "more than max_num_seqs"), (1, [60, 100], "longer than max_model_len"),
+                                    (1, [49, 60], "shared_prefix 50 is more than the 49 cached")):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            points(batch=batch, context=context)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("overlap", [False, True])
+def test_seconds_of_a_step_by_kernels(overlap: bool) -> None:
+    """Bounds and kernels of all stages: behind each other as far as an engine hides launches, alone, and what it could hide.
+
+    Two microbatches hide 0.6 of the shorter of collectives and all else, with weights read once more.
+    """
+    made = compile("qwen3-30b-a3b", "dgx-h100", dp=4, ep=4, microbatch_overlap=overlap)
+    request, step = made.request, decode(64, 1000)
+    found = made.times(step)
+    alone, hidden = replace(request.estimator, hidden=0.0), request.estimator.hidden
+    assert hidden > 0
+    graph = build(request.model, request.deployment, request.precision, step, stages(request.model, 1)[0])
+    sums = {True: [0.0, 0.0, 0.0], False: [0.0, 0.0, 0.0]}
+    for kernel in kernels(graph):
+        terms = alone.terms(kernel)
+        launch = alone.hideable(kernel, terms)
+        for place, seconds in enumerate((max(terms["total"] - hidden * launch, terms["bound"]), terms["total"], launch)):
+            sums[overlap and kernel.collective][place] += float(seconds * kernel.repeat)
+    again = sum(second_reading(operator, request.hardware) * repeat for operator, repeat in graph.values())
+    for place, seconds in enumerate((found.kernels, found.alone)):
+        rest, links = sums[False][place] + (again if overlap else 0), sums[True][place]
+        assert float(seconds) == pytest.approx(rest + links - 0.6 * min(rest, links))
+    assert float(found.launches) == pytest.approx(sums[False][2] + sums[True][2])
+    assert float(found.bound) == pytest.approx(pipeline(request, step).bound)

@@ -14,21 +14,30 @@ import pytest
 
 import roofline
 from roofline.dtypes import BF16, FORMATS, Dtypes
-from roofline.errors import SpecError, UnknownNameError
+from roofline.errors import InputError, SpecError, UnknownNameError
+from roofline.operators.attention import Attention
 from roofline.operators.causal_conv import CausalConv
-from roofline.operators.collectives import AllReduce
+from roofline.operators.collectives import AllReduce, AllToAll
 from roofline.operators.gemm import Gemm
+from roofline.operators.host_copy import HostCopy
+from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.predict import assumptions
+from roofline.predict.bounds import Times
+from roofline.predict.duration import Duration, scaled, total, weighted_sum
 from roofline.predict.efficiency import estimate
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
-from roofline.predict.efficiency.form import SERVING
+from roofline.predict.efficiency.form import CEILINGS, SERVING, chip
+from roofline.predict.efficiency.forms.gemm import GEMM_FP8_BLOCK
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import prepare
 from roofline.specs import yaml_file
 from roofline.specs.fit import Allowance, Spread
-from roofline.specs.library import load_hardware
+from roofline.specs.library import load_hardware, load_prior
+from roofline.specs.quantization import scheme
+
+pytestmark = pytest.mark.every_case
 
 SPREAD = Spread(
     schema_version=1,
@@ -574,3 +583,351 @@ def test_files_of_fits_are_read_once_until_they_change(tmp_path: Path, monkeypat
         file.write_text(text)
         assert yaml_file.cached_text(file) == yaml_file.cached_text(file) == text
     assert read == [file, file]
+
+
+# formulas of the estimate, one by one
+
+
+@pytest.mark.parametrize(
+    ("bound", "floor", "expected"),
+    [(1, 0.5, (4, 2, 9)), (3, 2.5, (4, 2.5, 9)), (5, 0.5, (5, 2, 9)), (10, 10, (10, 10, 10))],
+)
+def test_no_estimate_below_its_bound(bound: float, floor: float, expected: tuple[float, float, float]) -> None:
+    """4 s, of 2 to 9: estimate and high end are raised to the bound, the low end to the floor."""
+    assert estimate.at_least(Interval(4, 2, 9), bound, floor) == Interval(*expected)
+
+
+def test_distances_of_independent_ends() -> None:
+    """1 and 4 below, 5 and 2 above: roots of 17 and 29; three calls take three times as long."""
+    assert independent([Interval(10, 9, 15), Interval(20, 16, 22)]) == Interval(30, 30 - 17**0.5, 30 + 29**0.5)
+    assert Interval(10, 9, 15) * 3 == Interval(30, 27, 45)
+
+
+def test_kernels_of_a_step(library: Path) -> None:
+    """Families add up, two of them in squares; each kernel's own interval begins at its bound, for all its calls."""
+    write(library, "h100-sxm", "mine")
+    found = estimator("h100-sxm", "mine")
+    one, two, other = norm(), replace(norm(9), paths=("n2",), repeat=5), replace(norm(), op="", paths=("c",), repeat=2)
+    whole, parts = found.step([one, two, other])
+    each = [found.interval(kernel) * kernel.repeat for kernel in (one, two, other)]
+    assert whole == independent([together(each[:2]), each[2]])
+    for kernel, interval in zip((one, two, other), each, strict=True):
+        bound = found.bound(kernel) * kernel.repeat
+        low, high = max(interval.low, bound), max(interval.high, bound)
+        assert parts[kernel.paths] == Interval(max(interval.seconds, bound), low, high)
+    assert found.bound(one) == pytest.approx((2 * 64 * 4096 * 2 + 4096 * 2) / 3350e9)
+    both = Kernel("rmsnorm", {"a": Norm(rows=64, width=4096), "b": Norm(rows=9, width=4096)}, ("a", "b"), 1)
+    assert found.bound(both) == pytest.approx(found.bound(one) + found.bound(two))
+    for warm in (replace(SERVING, weights=1), replace(SERVING, kv=1)):  # what lies in a cache has no bound by memory
+        assert replace(found, conditions=warm).bound(one) == 0
+
+
+@pytest.mark.parametrize(("band", "low", "high"), [("[1.1, 1.2]", 1.0, 1.2), ("[0.7, 0.9]", 0.7, 1.0)])
+def test_an_interval_holds_its_estimate(library: Path, band: str, low: float, high: float) -> None:
+    """A band on one side of 1 reaches to the estimate."""
+    write(library, "h100-sxm", "mine", **{"[0.9, 1.2]": band})
+    found = estimator("h100-sxm", "mine").interval(norm())
+    assert (found.low, found.high) == pytest.approx((low * found.seconds, high * found.seconds))
+
+
+def test_without_a_backend_the_interval_is_of_all(library: Path) -> None:
+    """What is fitted on the card widens by what backends differ by, 0.3; what is another backend's has that already."""
+    write(library, "h100-sxm", "vllm")
+    any_backend, own = estimator("h100-sxm").interval(norm()), estimator("h100-sxm", "vllm").interval(norm())
+    assert own.high == pytest.approx(1.2 * own.seconds)
+    assert any_backend.high == pytest.approx(own.seconds * math.exp(math.hypot(math.log(1.2), 0.3)))
+
+
+@pytest.mark.parametrize(("launch", "hidden"), [(1, 1), (2, 2), (9, 2)])
+def test_at_most_two_microseconds_of_a_launch_are_hidden(library: Path, launch: int, hidden: int) -> None:
+    """All of a short launch."""
+    write(library, "h100-sxm", "mine", launch=launch)
+    alone = estimator("h100-sxm", "mine")
+    assert alone.seconds(norm()) - replace(alone, hidden=1.0).seconds(norm()) == pytest.approx(hidden * 1e-6)
+
+
+def test_a_prior_hides_its_whole_launch() -> None:
+    """On a card without measurements, also beside routed experts; what it waits for in any case remains."""
+    alone = estimator("mi300x")
+    core = Attention(batch=1, new=1, cached=99, n_heads=8, n_kv_heads=8, head_dim=64)
+    for path in ("layers/core", "layers/moe/shared/core"):
+        kernel = Kernel("attention_decode", {"": core}, (path,), 1)
+        terms = alone.terms(kernel)
+        assert terms["launch"] > 2e-6
+        assert terms["total"] - replace(alone, hidden=1.0).terms(kernel)["total"] == pytest.approx(terms["launch"])
+    assert alone.family(kernel) == "prior"
+    assert estimator("h100-sxm").family(kernel) == "attention_decode/bf16"
+
+
+def test_priors_of_a_card() -> None:
+    """Shares of the best product over 0.83 of the peak, not of experts; launches and waits shorter where memory is faster.
+
+    The prior's cards have at most 4.8 TB/s, the MI300X 5.3; its best product is 668.4 of 1307.4 TFLOP/s.
+    """
+    fits, prior = Fits(load_hardware("mi300x")[0]), load_prior()[0].families
+    for op, share in (("gemm", 668.4e12 / 1307.4e12 / 0.83), ("moe", 1)):
+        found = fits.find(f"{op}/bf16")
+        assert found is not None
+        assert (found.origin, found.key, found.same_architecture, found.published) == ("prior", op, False, False)
+        expected = dict(prior[op].parameters)
+        expected |= {"launch": expected["launch"] * 4.8 / 5.3, "wait": expected["wait"] * 4.8 / 5.3}
+        assert found.values == pytest.approx(expected | {"compute": expected["compute"] * share})
+        assert found.source == f"no measurements: prior {op}"
+    slower = Fits(replace(load_hardware("mi300x")[0], overrides={"bandwidth": 2e12})).find("moe/bf16")
+    assert slower is not None
+    assert slower.values == prior["moe"].parameters
+    apple = Fits(replace(load_hardware("m4-max")[0], overrides={"bandwidth": 9e12})).find("gemm/bf16")
+    assert apple is not None
+    assert (apple.key, apple.published, apple.values) == ("gemm/apple", True, prior["gemm/apple"].parameters)
+    assert apple.source == "published speeds of steps: gemm/apple"
+    over = fits.find("all_reduce", over_host=True)
+    assert over is not None
+    assert (over.key, over.published) == ("all_reduce/pcie", False)
+    assert estimator("m4-max").basis([norm()]) == "published"
+
+
+def test_typical_copies_to_the_host() -> None:
+    """No records: the values that the form starts from, and from a half to twice as long, of no file."""
+    found = Fits(load_hardware("h100-sxm")[0]).find("copy_h2d")
+    assert found is not None
+    assert (found.origin, found.fit, found.family.rows, found.family.shapes) == ("assumed", None, 0, 0)
+    assert (found.values, found.family.bands) == ({"call": 8e-6, "link": 0.8}, {"all": (0.5, 2.0)})
+    copy = Kernel("copy_h2d", {"": HostCopy(size=2**20, calls=1)}, ("c",), 1)
+    one = Estimator(Fits(load_hardware("dgx-h100")[0])).interval(copy)
+    assert (one.low, one.high) == pytest.approx((one.seconds / 2, 2 * one.seconds))
+    assert found.source == "typical copy_h2d"
+
+
+def test_communication_over_another_host() -> None:
+    """L40S over PCIe: devices have a way of their own to their peers, unless the host is that of the records.
+
+    Another host may be five times as slow, which adds in squares on the slow side; not where the user gave the link's rate.
+    """
+    other, ring = estimator("l40s"), Kernel("all_reduce", {"": AllReduce(elements=2**20, world=4)}, ("r",), 1)
+    own, given = replace(other, own_host=True), estimator("l40s")
+    given.fits.hardware = replace(given.fits.hardware, overrides={"link_bandwidth": 32e9})
+    fitted = other.fitted(ring)
+    assert fitted is not None
+    assert (other.over_host(ring), estimator("h100-sxm").over_host(ring), other.over_host(norm())) == (True, False, False)
+    for one, values in ((other, {**fitted.values, "shared": 0.0}), (own, fitted.values)):
+        expected = fitted.form.seconds(ring.timed, other.fits.chip, SERVING, values)
+        assert one.seconds(ring) == pytest.approx(expected)
+    slow = [math.log(one.interval(ring).high / one.interval(ring).seconds) for one in (other, own, given)]
+    assert slow[0] ** 2 - slow[1] ** 2 == pytest.approx(math.log(5) ** 2)
+    assert slow[2] == pytest.approx(slow[1])
+    assert [one.basis([ring]) for one in (other, own)] == ["transferred", "measured"]
+    assert other.another_host(norm(), fitted) is False
+
+
+@pytest.mark.parametrize(
+    ("hardware", "span", "sent"),
+    [
+        ("dgx-h100", 8, False),
+        ("dgx-h100", 16, True),
+        ("gb200-nvl72", 8, False),
+        ("gb200-nvl72", 16, True),
+        ("dgx-h100", 1, False),
+    ],
+)
+def test_tokens_are_sent_beyond_a_server(hardware: str, span: int, sent: bool) -> None:
+    """Of more than eight devices, also where more are in one domain; inside engines gather all of them."""
+    exchange = AllToAll(elements=8, world=span)
+    kernel = replace(norm(), dispatch=exchange)
+    assert estimator(hardware).conditions_of(kernel) == replace(SERVING, sent=sent)
+    assert estimator(hardware).conditions_of(norm()) is SERVING
+
+
+def test_a_given_bandwidth_beside_a_prior() -> None:
+    """The latency of a form without one is its launch and its wait."""
+    hardware = replace(load_hardware("mi300x")[0], overrides={"allreduce_bandwidth": 100e9})
+    ring = Kernel("all_reduce", {"": AllReduce(elements=2**20, world=8)}, ("r",), 1)
+    plain, given = estimator("mi300x").terms(ring), Estimator(Fits(hardware)).terms(ring)
+    assert given["latency"] == pytest.approx(plain["launch"] + plain["wait"])
+    assert given["total"] == pytest.approx(given["latency"] + 2 * 7 / 8 * 2**21 / 100e9)
+    assert plain["launch"] + plain["wait"] > 0
+
+
+def test_given_shares_of_vector_work() -> None:
+    """A product of few FLOP and much vector work takes the vector units' time, at their whole rate."""
+    hardware = replace(load_hardware("h100-sxm")[0], overrides={"mfu": 0.4, "mbu": 0.8})
+    wide = Attention(batch=1, new=4096, cached=0, n_heads=8, n_kv_heads=8, head_dim=1)
+    seconds = Estimator(Fits(hardware)).seconds(Kernel("attention_prefill", {"": wide}, ("a",), 1))
+    assert seconds == pytest.approx(8 * (5 * 4096 * 4097 / 2 + 4096) / hardware.vector_peak)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "dims", "doublings"),
+    [
+        ({"m": (16, 64)}, {"m": 4, "n": 8, "k": 8}, {"m": 2}),
+        ({"m": (16, 64), "n": (1, 4), "k": (4, 8)}, {"m": 64, "n": 32, "k": 4}, {"m": 0, "n": 3, "k": 0}),
+        ({"m": (0, 0)}, {"m": 0, "n": 8, "k": 8}, {"m": 0}),  # nothing is as one
+        ({"m": (0, 0)}, {"m": 4, "n": 8, "k": 8}, {"m": 2}),
+        ({"m": (4, 8)}, {"m": 0, "n": 8, "k": 8}, {"m": 2}),
+        ({"rows": (1, 2)}, {"m": 4, "n": 8, "k": 8}, {}),
+    ],
+)
+def test_doublings_beyond_what_was_measured(ranges: Any, dims: dict[str, int], doublings: dict[str, float]) -> None:
+    """Logarithms to base 2, below a range as above it; no less than one."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("gemm/bf16")
+    assert fitted is not None
+    one = replace(fitted, family=fitted.family.model_copy(update={"range": ranges}))
+    assert estimate.beyond(one, {"": Gemm(**dims)}) == pytest.approx(doublings)
+
+
+def test_doublings_end_at_ten() -> None:
+    """Dimensions add up, to ten at most; so do ranks; an operator without ranks is not away from any."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("gemm/bf16")
+    assert fitted is not None
+    changes: dict[str, Any] = {"bands": {"m<=64": (1.0, 1.0)}, "range": {"m": (1, 1), "n": (1, 1)}, "per_doubling": 0.2}
+    one = replace(fitted, family=fitted.family.model_copy(update={**changes, "worlds": (2,)}))
+    for m, n, doublings in ((8, 16, 7), (2**8, 2**9, 10)):
+        factors = estimate.interval_factors("gemm", one, {"": Gemm(m=m, n=n, k=1)}, 1.0, SPREAD, other_backends=False)
+        assert factors == pytest.approx((math.exp(-0.1 * doublings), math.exp(0.1 * doublings)))
+    assert estimate.from_measured_world(one, {"": Gemm(m=1, n=1, k=1)}) == 0
+    ring = {"": AllReduce(elements=1, world=2**14)}
+    more = replace(one, family=one.family.model_copy(update={"bands": {"all": (1.0, 1.0)}, "range": {}}))
+    factors = estimate.interval_factors("all_reduce", more, ring, 1.0, SPREAD, other_backends=False)
+    assert factors == pytest.approx((math.exp(-2), math.exp(2)))
+    assert estimate.from_measured_world(replace(more, family=more.family.model_copy(update={"worlds": ()})), ring) == 0
+
+
+def test_the_band_is_that_of_the_regime() -> None:
+    """Of each regime its own, of one that a fit lacks that of all."""
+    fitted = Fits(load_hardware("h100-sxm")[0]).find("gemm/bf16")
+    assert fitted is not None
+    bands = {"all": (0.9, 1.2), "m<=64": (0.8, 1.1), "m>512": (0.95, 1.05)}
+    one = replace(fitted, family=fitted.family.model_copy(update={"bands": bands, "range": {}}))
+    for m, band in ((64, (0.8, 1.1)), (65, (0.9, 1.2)), (512, (0.9, 1.2)), (513, (0.95, 1.05))):
+        found = estimate.interval_factors("gemm", one, {"": Gemm(m=m, n=8, k=8)}, 1.0, SPREAD, other_backends=False)
+        assert found == pytest.approx(band)
+
+
+def test_chips_without_figures() -> None:
+    """One unit, endless vector units, no last cache, where the file has none of them."""
+    hardware = load_hardware("h100-sxm")[0]
+    bare = hardware.accelerator.model_copy(update={"compute_units": None, "l2": None, "vector_flops": None})
+    found, whole = chip(replace(hardware, accelerator=bare)), chip(hardware)
+    assert (found.units, found.l2, found.vector) == (1, 0, math.inf)
+    assert (whole.units, whole.vector) == (132, hardware.vector_peak)
+
+
+@pytest.mark.parametrize(
+    ("weight", "hardware", "widened"),
+    [("int4", "h100-sxm", True), ("mxfp4", "h100-sxm", True), ("mxfp4", "b200-sxm", False), ("int4", "b200-sxm", True),
+     ("bf16", "b200-sxm", False)],
+)  # fmt: skip
+def test_weights_that_are_widened(weight: str, hardware: str, widened: bool) -> None:
+    """Four bits of floats are multiplied as they are where matrix units take them; those of integers nowhere."""
+    gemm = Gemm(m=1, n=8, k=8, dtypes=replace(BF16, weight=FORMATS.get(weight) or scheme(weight).format))
+    assert chip(load_hardware(hardware)[0]).widens(gemm) == widened
+
+
+def test_forms_are_for_formats() -> None:
+    """A form without formats is for all; else for a key that has one of them as a word after the op."""
+    assert GEMM_FP8_BLOCK.applies_to("gemm/fp8_block")
+    assert GEMM_FP8_BLOCK.applies_to("gemm/bf16/fp8_block")
+    assert not GEMM_FP8_BLOCK.applies_to("gemm/fp8")
+    assert CEILINGS.applies_to("gemm/fp8")
+    assert CEILINGS.starts() == {"launch": 3e-6, "compute": 0.7, "memory": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "origin"),
+    [
+        ("yours", ["mine", "vllm", "yours"], "yours"),  # the backend itself
+        ("sglang", ["mine", "vllm", "alone"], "vllm"),  # the default before others
+        ("sglang", ["mine", "alone"], "alone"),  # else in order of their names
+    ],
+)
+def test_which_backend_stands_in(library: Path, wanted: str, names: list[str], origin: str) -> None:
+    """Launches tell the files apart; of the shipped files none is in the way, as they name families of their own."""
+    for number, name in enumerate(names):
+        write(library, "a100-sxm-40gb", name, launch=number + 1)
+    found = estimator("a100-sxm-40gb", wanted).fitted(norm())
+    assert found is not None
+    assert (found.fit.backend if found.fit else "") == origin
+    assert found.origin == ("fitted" if origin == wanted else "other backend")
+
+
+def test_the_nearest_accelerator_stands_in(library: Path) -> None:
+    """Logarithms of the ratios of bandwidth and peak add up; the same architecture comes first, whatever lies nearer.
+
+    H800: 3.35 TB/s, 989 TFLOP/s, as the H100; H200 4.8 and 989; H20 4 and 148. B200: 8 and 2250. Links over the host apart.
+    """
+    for name in ("h20", "h200-sxm"):
+        write(library, name, "mine")
+    fits = {name: Fits(load_hardware(name)[0]) for name in ("h800-sxm", "b200-sxm", "h20", "mi300x", "rtx-4090")}
+
+    def others(name: str, key: str, *, same: bool, host: bool = False) -> list[str]:
+        return fits[name]._others([key], key == "all_reduce", host, same_architecture=same)
+
+    assert others("h800-sxm", "rmsnorm", same=True) == ["h100-sxm", "h200-sxm", "h20"]
+    assert others("b200-sxm", "rmsnorm", same=False) == ["h200-sxm", "h100-sxm", "a100-sxm-80gb", "h20"]
+    assert math.log(8 / 2.039) + math.log(2250 / 312) < math.log(8 / 4) + math.log(2250 / 148)
+    assert others("h20", "rmsnorm", same=True) == ["h100-sxm", "h200-sxm"]
+    assert (others("b200-sxm", "rmsnorm", same=True), others("mi300x", "rmsnorm", same=False)) == ([], [])
+    assert others("h800-sxm", "all_reduce", same=False) == ["a100-sxm-80gb"]
+    assert others("h800-sxm", "all_reduce", same=False, host=True) == ["l40s"]
+    assert others("rtx-4090", "all_reduce", same=True, host=True) == ["l40s"]
+    for over, ways in ((False, ("transferred", "a100-sxm-80gb")), (True, ("transferred", "l40s"))):
+        found = fits["rtx-4090"].find("all_reduce", over_host=over)
+        assert found is not None
+        assert (found.origin, found.fit.accelerator if found.fit else "") == ways
+
+
+def test_a_file_as_the_backend(library: Path, tmp_path: Path) -> None:
+    """It comes before all others, is of the user, and is refused for another accelerator."""
+    write(library, "h100-sxm", "mine", launch=7)
+    own = write(library, "h100-sxm", "yours", launch=5)
+    own = own.rename(tmp_path / "own.yaml")
+    one = estimator("h100-sxm", str(own))
+    fitted = one.fitted(norm())
+    assert fitted is not None
+    assert (fitted.values["launch"], fitted.origin, one.fits.of_user(fitted)) == (5e-6, "fitted", True)
+    one.fits.check()
+    named = estimator("h100-sxm", "mine")
+    other = named.fitted(norm())
+    assert other is not None
+    assert (other.values["launch"], named.fits.of_user(other), one.fits.of_user(other)) == (7e-6, False, False)
+    with pytest.raises(InputError, match="is a fit of h100-sxm"):
+        Fits(load_hardware("h200-sxm")[0], str(own)).check()
+
+
+def test_sums_of_durations() -> None:
+    """Fields add up with their weights; one that is unknown in any part is unknown in the sum."""
+    one, two = Duration(2.0, 5.0, 3.0, 2.5, 4.0, 1.0), Duration(1.0, None, 2.0, 1.5, 8.0)
+    assert total(one, one) == Duration(4.0, None, 6.0, 5.0, 8.0, 2.0)
+    assert weighted_sum([(3, one), (0.5, two)]) == Duration(6.5, None, 10.0, 8.25, 16.0, None)
+    assert scaled(one, 4) == Duration(8.0, None, 12.0, 10.0, 16.0, 4.0)
+    assert (one.best, Duration(2.0, 5.0).best) == (3.0, 2.0)
+    times = Times(matrix=1.0, vector=2.0, memory=4.0, link=8.0)
+    assert (times.sum, times.bound, times.bound_by) == (15.0, 8.0, "link")
+    even = Times(matrix=4.0, vector=0.0, memory=4.0, link=0.0)
+    assert (even.sum, even.bound, even.bound_by) == (8.0, 4.0, "memory")
+    assert replace(even, vector=5.0).bound == 5.0
+    assert replace(even, vector=5.0).bound_by == "compute"
+
+
+def test_what_has_no_launch_hides_none() -> None:
+    """A collective waits for its latency, whatever a graph of kernels hides."""
+    alone, ring = estimator("dgx-h100"), Kernel("all_reduce", {"": AllReduce(elements=2**20, world=8)}, ("r",), 1)
+    terms, hidden = alone.terms(ring), replace(alone, hidden=1.0).terms(ring)
+    assert "launch" not in terms
+    assert hidden == terms
+    beside = replace(ring, paths=("layers/moe/shared/all_reduce",))
+    assert replace(alone, hidden=1.0).terms(beside) == terms
+
+
+def test_prompts_in_latent_form_are_of_benchmarks() -> None:
+    """SGLang's records have latents absorbed: so is an estimate in a cache that is warm, and in serving it is expanded."""
+    one = estimator("h100-sxm", "sglang")
+    sizes = {"n_heads": 128, "r_kv": 512, "d_nope": 128, "d_rope": 64, "d_v": 128}
+    kernel = Kernel("mla_prefill", {"": LatentAttention(batch=1, new=512, cached=0, **sizes)}, ("m",), 1)
+    fitted = one.fitted(kernel)
+    assert fitted is not None
+    assert fitted.values["absorbed"] == 1
+    for conditions, absorbed in ((SERVING, 0.0), (replace(SERVING, kv=1), 1.0)):
+        found = replace(one, conditions=conditions).terms(kernel)
+        expected = fitted.form.terms(kernel.timed, one.fits.chip, conditions, {**fitted.values, "absorbed": absorbed})
+        assert found["blocks"] == expected["blocks"]
+    assert found["bound"] == 0

@@ -13,6 +13,8 @@ from roofline.predict.engine_command import engine_command, engine_start, shell_
 from roofline.predict.request import prepare
 from roofline.text import quoted
 
+pytestmark = pytest.mark.every_case
+
 
 def command(model: str = "llama-3.1-8b", longest: int = 1280, hardware: str = "h200-sxm", **options: object) -> list[str]:
     """The arguments for a model on H200."""

@@ -6,6 +6,8 @@ their term is gone (`Parameter.neutral`), or nearly so.
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -27,8 +29,10 @@ from roofline.operators.host_copy import HostCopy
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
+from roofline.operators.sampling import Sampling
 from roofline.predict.efficiency.form import CEILINGS, SHARES, SHARES_WIDENING, Chip, Conditions, KernelForm, chip
 from roofline.predict.efficiency.forms import attention_decode, attention_prefill, communication, gemm, moe, streaming
+from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_hardware
 from roofline.specs.quantization import scheme
 
@@ -201,8 +205,11 @@ def test_deep_gemm_takes_the_tile_of_the_fewest_bytes(m: int, n: int, tile: tupl
         ({"m": 20, "n": 4096}, 40, (24, 128)),  # 32 tiles; of 16 rows they are 64, two waves
         ({"m": 20, "n": 4096}, 132, (16, 128)),  # one wave in any case, and fewer SMs are idle
         ({"m": 31, "n": 64}, 1, (32, 64)),  # few outputs: 64
+        ({"m": 31, "n": 65}, 1, (32, 128)),
         # else 64 or 128 rows by the narrowest of 16, 24, ... 128 outputs
         ({"m": 32, "n": 256}, 4, (64, 64)),
+        ({"m": 64, "n": 256}, 4, (64, 64)),
+        ({"m": 65, "n": 128}, 1, (128, 128)),
         ({"m": 100, "n": 200}, 2, (128, 104)),  # two tiles; of 96 outputs they are three
         ({"m": 100, "n": 200}, 13, (128, 16)),  # thirteen in one wave
     ],
@@ -252,6 +259,201 @@ def test_large_tiles_of_one_wave_spill(m: int, spilled: int) -> None:
     assert (grid.rows, grid.columns, grid.count) == (128, 192, m / 128)
     whole, fitting = (terms(gemm.GEMM_FP8_BLOCK, operators, on, spill=spill)["total"] for spill in (2 * US, 0.0))
     assert whole - fitting == pytest.approx(spilled * 2 * US)
+
+
+def seeded(seed: int) -> random.Random:
+    """Chance that is the same in every run."""
+    return random.Random(seed)  # noqa: S311 - no secret
+
+
+def ceil_of(a: float, b: float) -> int:
+    """The quotient, rounded up."""
+    return math.ceil(a / b)
+
+
+def drawn(form: KernelForm, operator: Any, on: Chip, chance: random.Random, *without: str) -> dict[str, float]:
+    """Constants of a form between a half and twice those from which its fit starts, with the rate of `round_chip`."""
+    scaled = {one.name: one.start * chance.uniform(0.5, 2) for one in form.parameters if one.name not in without}
+    return values(form, operator, on, **{name: value for name, value in scaled.items() if name != "compute"})
+
+
+FOUR_BITS = replace(BF16, weight=FORMATS["int4"])
+
+
+@pytest.mark.parametrize(
+    ("form", "dtypes", "low"),
+    [(gemm.GEMM, BF16, False), (gemm.GEMM, BF16, True), (gemm.GEMM, FOUR_BITS, False), (gemm.GEMM_FP8, FP8, False),
+     (gemm.GEMM_FP8_CUTLASS, FP8, False), (gemm.GEMM_FP8_CUTLASS, BF16, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("architecture", ["hopper", "ampere"])
+def test_products_of_any_size(form: KernelForm, dtypes: Dtypes, low: bool, architecture: str) -> None:
+    """The least of all ways: each tile of the menu, whole, halved, or split until the SMs are full (256 steps at least).
+
+    Random sizes, one way after another. Widened weights, and chips with low tiles, have tiles as low as 16 rows; four bits have
+    a quarter of the way from L2.
+    """
+    chance, persistent = seeded(1), architecture == "hopper"
+    for number in range(30):
+        sizes = {name: int(2 ** chance.uniform(0, 13)) for name in ("m", "n", "k")}
+        if number % 2:  # few outputs of a long product
+            sizes = {"m": chance.randrange(1, 400), "n": chance.randrange(1, 400), "k": chance.choice([2000, 9000, 20_000])}
+        one = Gemm(**sizes, batch=chance.choice([1, 1, 3]), dtypes=dtypes)
+        on = round_chip(chance.choice([4, 60, 132]), architecture)
+        v = drawn(form, one, on, chance, "neutral") | ({"low": 1.0} if low else {})
+        m, n, k, rate, bandwidth = *sizes.values(), v["compute"] * on.peak(one) / on.units, v["memory"] * on.bandwidth
+        memory = v["tile"] * (1 / 4 if persistent else 1 / 2) + one.cost().bytes / bandwidth
+
+        def beside_memory(seconds: float, v: dict[str, float] = v, memory: float = memory) -> float:
+            return norm4(seconds * (1 + v.get("throttle", 0) * seconds / (seconds + 1e-3)), memory)
+
+        ways, whole = {}, []
+        for rows, columns in gemm.TILES:
+            tiles = one.batch * ceil_of(m, rows) * ceil_of(n, columns)
+            height = min(rows, 16 * ceil_of(m, 16)) if low or dtypes is FOUR_BITS else rows
+            step = 2 * height * columns / rate
+            if "feed" in v:
+                loaded = height + columns * (dtypes.weight.bytes / 2 if dtypes is FOUR_BITS else 1)
+                step = norm4(step, loaded / (v["feed"] * on.peak(one) / on.units))
+            filled = max(1, min(on.units // tiles, ceil_of(k, 256)))
+            for split in {1, 2, filled} if "split" in v else {1}:
+                waves = tiles * split / on.units if persistent else ceil_of(tiles * split, on.units)
+                edge = v["tile"] * (rows * columns) ** 0.5 / 128 * (1 / 2 if persistent else 1)
+                seconds = max(waves, 1) * (64 * ceil_of(ceil_of(k, 64), split) * step + edge)
+                joined = (v["split"] + 2 * split * one.batch * m * n / bandwidth) if split > 1 else 0
+                small = v.get("narrow", 0) * (rows * columns < 64 * min(m, 256))
+                ways[(rows, columns), split] = beside_memory(seconds) + joined + small
+                whole += [seconds] if split == 1 else []
+        quantise = 0.0
+        if dtypes is FP8:
+            quantise = v["launch"] + one.batch * (3 * m * k / bandwidth + m * v.get("row", 0) / on.units)
+        found = form.terms({"": one}, on, Conditions(), v)
+        assert found["tiles"] == pytest.approx(min(whole))
+        assert found["memory"] == pytest.approx(memory)
+        assert found["quantise"] == pytest.approx(quantise)
+        assert found["total"] == pytest.approx(v["launch"] + quantise + min(ways.values()))
+        grid = gemm.library_grid({"": one}, on, Conditions(), v)
+        assert ways[(grid.rows, grid.columns), grid.split] == pytest.approx(min(ways.values()))
+        tiles = one.batch * ceil_of(m, grid.rows) * ceil_of(n, grid.columns)
+        assert (grid.count, grid.units) == (tiles * grid.split, on.units)
+        assert grid.used == pytest.approx(one.batch * m * n / (tiles * grid.rows * grid.columns))
+
+
+def deep_gemm_cycles(one: Gemm, rows: int, columns: int, units: float) -> tuple[float, int]:
+    """Cycles by DeepGEMM's count, and waves: bytes of eight bits into an SM, twice, and out of it in sixteen, at 128 a cycle.
+
+    Or from L2 at 64 a cycle, at most 8 TB/s at 1.3 GHz for all SMs; half of the longer side comes from the other SM of a pair.
+    """
+    waves = ceil_of(one.batch * ceil_of(one.m, rows) * ceil_of(one.n, columns), units)
+    inner = (one.k * (rows + max(rows, 64) + 2 * columns) + 4 * rows * columns) / 128
+    shared = max(rows, columns) / 2 if waves > 1 else 0
+    outer = (one.k * (rows + columns - shared) + 2 * rows * columns) / min(64, 8e12 / 1.3e9 / units)
+    return waves * max(inner, outer), waves
+
+
+def test_deep_gemm_takes_the_fewest_cycles() -> None:
+    """Of random products: no other tile has fewer, and of equal ones that of a single wave comes first.
+
+    Tiles are 64, 128 or 256 rows, or 16 or 32 for as few; of both sides at most one is above 128.
+    """
+    chance, seen = seeded(1), set()
+    for _ in range(300):
+        sizes = {name: int(2 ** chance.uniform(2, 13)) for name in ("m", "n", "k")}
+        one, units = Gemm(**sizes, batch=chance.choice([1, 2]), dtypes=FP8_BLOCK), chance.choice([2, 20, 132, 200])
+        grid = gemm.GRIDS["gemm_fp8_block"]({"": one}, round_chip(units), Conditions(), {})
+        menu = {
+            (rows, columns): deep_gemm_cycles(one, rows, columns, units)
+            for rows in (16, 32, 64, 128, 256)
+            for columns in (*range(16, 129, 16), 144, 160, 192)
+            if (rows <= 128 or columns <= 128) and (rows >= 64 or one.m <= rows)
+        }
+        least = min(cycles for cycles, _ in menu.values())
+        cycles, waves = menu[int(grid.rows), int(grid.columns)]
+        assert cycles <= least * (1 + 1.1e-7)
+        assert waves == 1 or all(more > 1 for other, more in menu.values() if other <= cycles * (1 + 1e-10))
+        seen.add((grid.rows, grid.columns))
+    assert {rows for rows, _ in seen} == {16, 32, 64, 128, 256}
+    assert {144, 160, 192} < {columns for _, columns in seen}
+
+
+def early_tile(one: Gemm, units: float) -> tuple[int, int]:
+    """TensorRT-LLM's tile: the fewest waves, then the fewest SMs idle in the last, then the narrowest."""
+
+    def narrowest(along: int, across: int, length: int, widths: range) -> int:
+        def order(width: int) -> tuple[int, float, int]:
+            tiles = ceil_of(along, length) * ceil_of(across, width)
+            return ceil_of(tiles, units), -tiles % units, width
+
+        return min(widths, key=order)
+
+    if one.m < 32:
+        outputs = 128 if one.n > 64 else 64
+        return narrowest(one.n, one.m, outputs, range(16, 33, 8)), outputs
+    rows = 128 if one.m > 64 else 64
+    return rows, narrowest(one.m, one.n, rows, range(16, 129, 8))
+
+
+@pytest.mark.parametrize("form", [gemm.GEMM_FP8_BLOCK, gemm.GEMM_FP8_BLOCK_SWAPPED])
+@pytest.mark.parametrize("dtypes", [FP8_BLOCK, replace(FP8_BLOCK, activation=FP8.weight)])
+def test_products_of_blocks_of_any_size(form: KernelForm, dtypes: Dtypes) -> None:
+    """Tiles, feeding and memory as the root of their squares, for random sizes and constants.
+
+    A tile pair of TensorRT-LLM shares half of its rows, from 1024 rows, if the outputs are whole pairs. Activations that have
+    eight bits already are not quantised.
+    """
+    chance, early = seeded(2), form is gemm.GEMM_FP8_BLOCK_SWAPPED
+    for _ in range(60):
+        m, n, k = int(2 ** chance.uniform(1, 11.5)), chance.choice([64, 100, 768, 4096]), 128 * chance.randrange(1, 50) - 7
+        one, on = Gemm(m=m, n=n, k=k, batch=chance.choice([1, 2]), dtypes=dtypes), round_chip(chance.choice([4, 40, 132]))
+        v = drawn(form, one, on, chance)
+        grid = gemm.GRIDS[form.name]({"": one}, on, Conditions(), {})
+        rows, columns, units = int(grid.rows), int(grid.columns), on.units
+        if early:
+            assert (rows, columns) == early_tile(one, units)
+        along, across, steps = ceil_of(m, rows), one.batch * ceil_of(n, columns), ceil_of(k, 128)
+        tiles, pairs = along * across, early and m >= 1024 and n % (2 * columns) == 0
+        step = norm4(2 * 128 * rows * columns * units / on.peak(one), v["step"])
+        compute = max(1, tiles / units) * (steps * step + v["tile"] * (rows * columns) ** 0.5 / 128)
+        absent = along * rows - m  # rows below the last, of every column of tiles; where all share them one of two SMs fetches
+        fetched = min(across, units / 2) if along == 1 else across
+        feed = (tiles * (rows + columns - pairs * rows / 2) - absent * across) * steps * 128 / (v["feed"] * on.peak(one))
+        feed += absent * fetched * steps * 128 / (v["missing"] * units)
+        bandwidth = v["memory"] * on.bandwidth
+        memory = v["tile"] / 2 + one.cost().bytes / bandwidth
+        spilled = steps * v["spill"] if not early and tiles <= units and rows * columns >= 128 * 192 else 0
+        quantise = 0.0
+        if dtypes is FP8_BLOCK:
+            work = one.batch * m * k * v["work"] / on.vector if early else 0
+            quantise = v["launch"] + norm4(3 * one.batch * m * k / bandwidth, work)
+        found = form.terms({"": one}, on, Conditions(), v)
+        assert (found["tiles"], found["feed"], found["memory"]) == pytest.approx((compute, feed, memory))
+        assert found["quantise"] == pytest.approx(quantise)
+        total = (compute**2 + feed**2 + memory**2) ** 0.5 + spilled
+        assert found["total"] == pytest.approx(v["launch"] + quantise + total)
+
+
+def test_an_undivided_cache_is_neither_more_than_full_nor_less_than_empty() -> None:
+    """All that is a half of Ada's cache is read at 3 TB/s, all that is twice as much at 1; other caches keep nothing."""
+    operators, size = product(m=64, n=64, k=64), 2 * 3 * 64 * 64
+    for architecture, share, times in (("ada", 0.5, 1 / 3), ("ada", 2.0, 1), ("hopper", 0.5, 1)):
+        on = round_chip(architecture=architecture, l2=size / share)
+        found = terms(gemm.GEMM, operators, on, Conditions(weights=1), tile=0.0)
+        assert found["memory"] == pytest.approx(times * size / 1e12)
+
+
+@pytest.mark.parametrize("architecture", ["hopper", "blackwell"])
+@pytest.mark.parametrize("form", [gemm.GEMM, gemm.GEMM_FP8_BLOCK])
+@pytest.mark.parametrize(("units", "times"), [(2, 0.5), (4, 1.0), (8, 2.0)])
+def test_products_on_another_chip(form: KernelForm, units: int, times: float, architecture: str) -> None:
+    """Of the same peak on twice as many SMs each does half, and is fed as fast: twice as much a FLOP, with low tiles.
+
+    What spills and what is fetched below the last row is Hopper's alone: it is gone elsewhere.
+    """
+    given = {one.name: one.start for one in form.parameters}
+    expected = given | {"feed": times * given["feed"]} | ({"low": 1.0} if times > 1 else {})
+    if architecture != "hopper" and "spill" in given:
+        expected |= {"spill": 0.0, "missing": 1e18}
+    assert form.transfer is not None
+    assert form.transfer(given, round_chip(4), round_chip(units, architecture)) == pytest.approx(expected)
 
 
 # routed experts
@@ -362,6 +564,143 @@ def test_few_tiles_of_experts_take_the_time_of_one() -> None:
     found = terms(moe.MOE, experts(160), round_chip(1000, bandwidth=1e15), Conditions(routing=0.0), tile=1 * US)
     tile = norm4(2 * 16 * 64 * 4096 / 1e12, (16 + 64) * 4096 * 2 / 1e11) + 1 * US
     assert found["up_proj"] == pytest.approx(tile, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "tokens", "count", "held"),
+    [(1.2, 2000, 128, 64), (1.2, 2000, 128, 4), (0.6, 300, 64, 2), (1.0, 512, 256, 16), (1.2, 8, 64, 8), (1.2, 16, 64, 8),
+     (2.0, 3000, 64, 32), (1.2, 5, 16, 1)],
+)  # fmt: skip
+def test_the_busiest_device_leans_to_popular_experts(exponent: float, tokens: int, count: int, held: int) -> None:
+    """The moments of the power law are of 400,000 points here, the classes are means of their quantiles.
+
+    The busiest of n devices has 3.3 (1 - n^-1/4) deviations of its sum more than the mean, or its largest expert, the quantile
+    E/(E+1), less the others' part; at most all rows. Classes get weights linear in their counts, none below 0.
+    """
+    low, high = (1, 0.8 * tokens) if 4 * tokens > count else (0.01, 2)
+    shares = (np.arange(400_000) + 0.5) / 400_000
+
+    def quantile(share: Any) -> Any:
+        if exponent == 1:
+            return low * (high / low) ** share
+        ends = np.array([low, high]) ** (1 - exponent)
+        return (ends[0] + share * (ends[1] - ends[0])) ** (1 / (1 - exponent))
+
+    drawn_counts = quantile(shares)
+    mean, ranks = drawn_counts.mean(), count / held
+    variance = (drawn_counts**2).mean() / mean**2 - 1
+    counts = np.array([drawn_counts[(shares > a) & (shares < b)].mean() for a, b in pairwise(moe.EDGES)]) / mean
+    largest = quantile(count / (count + 1)) / mean - 1
+    excess = max(3.3 * (1 - ranks**-0.25) * (variance / held) ** 0.5, largest / held * (1 - 1 / ranks))
+    excess = min(excess, ranks - 1)
+    lean = np.diff(moe.EDGES) * np.maximum(1 + excess / variance * (counts - 1), 0)
+    experts_of = held * lean / lean.sum()
+    rows = (1 + excess) * 4 * tokens * held / count
+    each = counts * rows / np.dot(experts_of, counts)
+    classes = moe._power_law(tokens, 4 * tokens, count, held, exponent)
+    assert [met * of for met, of in classes] == pytest.approx(experts_of * each, rel=6e-3)
+    assert [met for met, _ in classes] == pytest.approx(experts_of * np.minimum(each, 1), rel=6e-3)
+    assert min(of for _, of in classes) >= 1
+
+
+@pytest.mark.parametrize(("exponent", "tokens"), [(0.8, 20), (1.0, 3), (1.6, 400), (0.3, 1)])
+def test_classes_of_zipf_routing(exponent: float, tokens: int) -> None:
+    """Of 128 experts, 32 here: the mean of rank^-a between the ranks of a class, by 20,000 points, over that of all ranks."""
+    edges = [1 - edge for edge in moe.EDGES]
+
+    def popularity(above: float, below: float) -> float:
+        ranks = 0.5 + 128 * (below + (above - below) * (np.arange(20_000) + 0.5) / 20_000)
+        return float((ranks**-exponent).mean())
+
+    found = moe._zipf(tokens, 8 / 128, 32, 128, exponent)
+    for (above, below), (met, rows) in zip(pairwise(edges), found, strict=True):
+        picked = min(8 / 128 * popularity(above, below) / popularity(1, 0), 1)
+        expected = 1 - (1 - picked) ** tokens
+        assert met == pytest.approx(32 * (above - below) * expected, rel=5e-3)
+        assert rows == pytest.approx(tokens * picked / expected, rel=5e-3)
+
+
+Classes = list[tuple[float, float]]
+"""Experts that meet a row, and the rows of each."""
+
+
+def classes_of(conditions: Conditions, tokens: int, count: int, held: int) -> Classes:
+    """Of the device that holds `held` of the experts, where each token picks four."""
+    rows = tokens * 4
+    if conditions.routing == 0:
+        return [(min(held, ceil_of(rows * held, count)), max(rows / count, 1))]
+    if conditions.routing:
+        return moe._power_law(tokens, rows, count, held, conditions.routing)
+    if conditions.popularity:
+        return moe._zipf(tokens, 4 / count, held, count, conditions.popularity)
+    met = 1 - (1 - 4 / count) ** tokens
+    return [(held * met, rows / count / met)]
+
+
+def tiles_of(classes: Classes, height: int, *, even: bool) -> float:
+    """Whole tiles where all experts of a class have its rows; else half a tile more than their mean, and one at least."""
+    return sum(experts * (ceil_of(each, height) if even else max(each / height + 0.5, 1)) for experts, each in classes)
+
+
+def grouped_seconds(
+    one: GroupedGemm, on: Chip, v: dict[str, float], here: Classes, everyone: Classes, *, few: bool, even: bool
+) -> float:
+    """The best of the menu's tiles, mixed with a default, beside the weights of the experts met."""
+    expert, weight = one.held_bytes / one.held, one.dtypes.weight.bytes
+    rate = v["compute"] * on.peak(one) / on.units * (0.5 if weight < 1 else 1)
+
+    def seconds(height: int, columns: int) -> float:
+        loaded = height * one.k * one.dtypes.activation.bytes + columns * expert / one.n
+        tile = norm4(2 * height * columns * one.k / rate, loaded / 1e11) + v["tile"]
+        tile += loaded / 1e10 if one.k % 16 and weight == 2 else 0
+        own, across = tiles_of(here, height, even=even), ceil_of(one.n, columns) / on.units
+        far = max(tiles_of(everyone, height, even=even) - own, 0)
+        return max(own * across, 1) * tile + v["remote"] * v["tile"] * far * across
+
+    best, default = min(seconds(*shape) for shape in moe.MENU), seconds(16, 32) if few else seconds(64, 64)
+    compute = best + v["default"] * max(default - best, 0)
+    memory = max(sum(experts for experts, _ in here), 1) * expert / (v["memory"] * on.bandwidth)
+    return float((compute**2 + memory**2) ** 0.5 + v["latency"] * one.k * (0.5 if weight == 1 else 1))
+
+
+@pytest.mark.parametrize("dtypes", [BF16, FP8, FOUR_BITS], ids=["bf16", "fp8", "int4"])
+@pytest.mark.parametrize(
+    "conditions",
+    [Conditions(), Conditions(sent=True), Conditions(routing=0.0), Conditions(routing=0.0, sent=True),
+     Conditions(routing=0.0, gathered=True), Conditions(gathered=True), Conditions(popularity=0.7), Conditions(routing=1.2)],
+    ids=["uniform", "sent", "balanced", "balanced, sent", "balanced, gathered", "gathered", "zipf", "power law"],
+)  # fmt: skip
+def test_experts_of_any_size(conditions: Conditions, dtypes: Dtypes) -> None:
+    """The whole form on random layers and chips, from the classes of rows.
+
+    Rows elsewhere cost traffic and the starts of their tiles, unless tokens were sent. What was gathered adds the other picks
+    of each token to one expert. An inner width that is no multiple of 16 is loaded from memory, unless its weights are narrow;
+    widened weights multiply at half of the rate; steps of 8 bits are twice as long.
+    """
+    chance, even = seeded(3), conditions.routing == 0
+    for _ in range(12):
+        count, tokens = chance.choice([8, 64, 256]), chance.choice([1, 8, 64, int(2 ** chance.uniform(0, 11))])
+        held, width = count // chance.choice([1, 2, 4]), chance.choice([128, 200, 1001])
+        sizes: dict[str, Any] = {"tokens": tokens, "experts": count, "top_k": 4, "local_experts": held, "dtypes": dtypes}
+        up, down = GroupedGemm(n=2 * width, k=512, **sizes), GroupedGemm(n=512, k=width, **sizes)
+        on = round_chip(chance.choice([20, 132]))
+        v = drawn(moe.MOE, up, on, chance) | {"remote": chance.uniform(0.1, 0.9), "default": chance.uniform(0.1, 0.9)}
+        here, everyone = (classes_of(conditions, tokens, count, own) for own in (held, count))
+        rows, picked = sum(experts * each for experts, each in here), float(tokens)
+        if conditions.sent or conditions.gathered:  # tokens with a pick here; of balanced routing picks lie apart
+            missed = (1 - rows / (4 * tokens)) ** 4
+            picked = tokens * min(4 * held / count, 1) if even else max(tokens * (1 - missed), min(rows / 4, tokens))
+            if conditions.gathered and (more := 4 * picked - rows) > 0:
+                here, rows = [*here, (min(more, 1), max(more, 1))], rows + more
+            everyone = here
+        few = picked <= held
+        first, second = (grouped_seconds(one, on, v, here, everyone, few=few, even=even) for one in (up, down))
+        others = 0 if conditions.sent else max(picked * 4 - rows, 0)
+        moved = (rows + v["remote"] * others) * (2 * 2 * width + 2 * width + 3 * 512) + picked * 512
+        stream = moved * dtypes.activation.bytes / (v["stream"] * on.bandwidth)
+        expected = {"launch": v["launch"], "up_proj": first, "down_proj": second, "stream": stream}
+        found = moe.MOE.terms({"up_proj": up, "down_proj": down}, on, conditions, v)
+        assert found == pytest.approx(expected | {"total": sum(expected.values())})
 
 
 # attention of one token
@@ -568,6 +907,232 @@ def test_prompts_in_the_last_cache() -> None:
     assert again["cached"] == pytest.approx(held * (0.75 / 1e12 + 0.25 / 4e12))
 
 
+def cut_by_hand(form: str, core: Attention, length: int, units: int) -> dict[str, float]:
+    """Blocks, parts of a sequence, keys of a block, further kernels, and what of the older kernel of TensorRT-LLM holds."""
+    heads, steps = core.batch * core.n_kv_heads, ceil_of(length, 128)
+    grouped = core.n_heads > core.n_kv_heads
+    if form.startswith("flash_3"):
+        heads *= ceil_of(core.n_heads, 64 * core.n_kv_heads)
+        most, whole = (128, 4) if form == "flash_3_whole" else (32, 1)
+        steps += core.window is not None and form == "flash_3" and core.cached >= core.window
+        allowed = max(1, min(most, units // heads))
+        each = next(n for n in range(min(whole, steps), steps + 1) if ceil_of(steps, n) <= allowed)
+        parts = ceil_of(steps, each)
+        scheduled = core.batch if form == "flash_3_whole" or core.batch <= 31 * 32 else 0
+        start = (core.head_dim / 128 + 1) / 2 if core.dtypes.kv.bytes == 1 else 1
+        return {"blocks": heads * parts, "parts": parts, "keys": each * 128, "kernels": parts > 1, "start": start,
+                "scheduled": scheduled}  # fmt: skip
+    if form == "flash_2":
+        packs, slots = grouped and core.window is None, 2 * units
+        heads = heads * ceil_of(core.n_heads, 64 * core.n_kv_heads) if packs else core.batch * core.n_heads
+        step = {64: 256, 128: 128, 256: 64}[core.head_dim]
+        steps, parts = ceil_of(length, step), 1
+        if packs and heads < 0.8 * slots:  # the fewest parts that fill 85 % of a round, or of two
+            filling = [n for n in range(1, slots + 1) if 20 * n * heads >= 17 * slots and n * heads <= slots]
+            parts = min(filling[0] if filling else next(n for n in range(1, 4 * slots) if 10 * n * heads >= 17 * slots), 128)
+        each = ceil_of(steps, parts)
+        parts = ceil_of(steps, each)
+        swaps = packs and core.batch > 1 and core.n_kv_heads > 1
+        return {"blocks": heads * parts, "parts": parts, "keys": each * step, "kernels": (parts > 1) + swaps}
+    pieces = max(1, (core.cached + 1) // 128)
+    parts = max(1, min(pieces, (8 * pieces) ** 0.5, 8 * units // heads))
+    older = not grouped or core.n_heads > 32 * core.n_kv_heads
+    older = older or (core.dtypes.kv.bytes == 2 and 4 * heads * pieces < units)
+    slow = older or (core.dtypes.kv.bytes == 1 and core.head_dim <= 64)
+    if older:
+        heads = core.batch * core.n_heads
+        parts = max(1, min(ceil_of(units, heads), length * core.head_dim / 2**15))
+    return {"blocks": heads * parts, "parts": parts, "keys": max(length, 128) / parts, "kernels": parts > 1, "slow": slow,
+            "older": older}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["flash_3", "flash_3_whole", "flash_2", "multi_block"])
+@pytest.mark.parametrize("dtypes", [BF16, replace(BF16, kv=FORMATS["fp8"])], ids=["bf16", "fp8 cache"])
+def test_decodes_of_any_size(form: str, dtypes: Dtypes) -> None:
+    """Cuts of random calls by the rules of the kernels' sources, and rounds of blocks over the SMs beside memory."""
+    chance, shapes = seeded(4), ((8, 8), (32, 8), (66, 2), (128, 1), (256, 2), (4, 1))
+    for number in range(150):
+        n_heads, n_kv_heads = shapes[number % len(shapes)]
+        window = chance.choice([None, None, 256, 1024])
+        core = Attention(
+            batch=chance.choice([1, 2, 7, 40, 992, 993, 3000]), new=1, cached=int(2 ** chance.uniform(0, 15)), n_heads=n_heads,
+            n_kv_heads=n_kv_heads, head_dim=chance.choice([64, 128, 256]), window=window, dtypes=dtypes,
+            chunked=window == 1024, v_head_dim=chance.choice([None, 32]),
+        )  # fmt: skip
+        if number % 10 == 0:
+            core = replace(core, cached=256, window=256, chunked=False)
+        on, one = round_chip(chance.choice([20, 60, 132, 600])), attention_decode.__dict__[form.upper()]
+        v = drawn(one, core, on, chance)
+        length = core.cached + 1
+        if core.window is not None:
+            length = core.cached % core.window + 1 if core.chunked else min(length, core.window)
+        cut = cut_by_hand(form, core, length, int(on.units))
+        grid = attention_decode.GRIDS[one.name]({"": core}, on, Conditions(), {})
+        assert (grid.count, grid.split, grid.columns) == pytest.approx((cut["blocks"], cut["parts"], cut["keys"]))
+        older, slow = ("older_" if cut.get(name) else "" for name in ("older", "slow"))
+        rounds, stored = ceil_of(cut["blocks"], on.units), core.head_dim + (core.v_head_dim or core.head_dim)
+        cost = core.cost()
+        memory = (cost.kv_read_bytes + cost.activation_bytes) / (v["memory"] * on.bandwidth)
+        expected = {
+            "launch": v[f"{slow}launch"],
+            "blocks": rounds * v[f"{older}block"] * cut.get("start", 1),
+            "streams": rounds * cut["keys"] * stored * dtypes.kv.bytes / v[f"{older}stream"],
+            "memory": max(memory, cost.matrix_flops / on.peak(core)),
+            "extra": v.get("extra", 0) * cut["kernels"] + v.get("part", 0) * (cut["parts"] - 1),
+        }
+        expected["extra"] += v.get("sequence", 0) * cut.get("scheduled", 0)
+        expected["total"] = sum(expected.values()) - min(expected["streams"], expected["memory"])
+        assert one.terms({"": core}, on, Conditions(), v) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("form", [attention_decode.FLASH_3, attention_decode.MULTI_BLOCK, attention_decode.MLA_DECODE])
+@pytest.mark.parametrize(
+    ("units", "clocks", "times", "latent"),
+    [(2, (1e9, 1e9), 2, 2), (8, (1e9, 1e9), 1, 0.5), (8, (1e9, 1.5e9), 1.5, 0.5), (8, (0, 1.5e9), 0.5, 0.5),
+     (8, (1.5e9, 0), 0.5, 0.5)],
+)  # fmt: skip
+def test_decodes_on_another_chip(
+    form: KernelForm, units: int, clocks: tuple[float, float], times: float, latent: float
+) -> None:
+    """Streams grow as what an SM multiplies, but no less than as its clock if both are known; of latents as products."""
+
+    def clocked(units: int, hertz: float) -> Chip:
+        on = round_chip(units)
+        known = on.hardware.accelerator.boost_clock
+        assert known is not None
+        clock = known.model_copy(update={"value": hertz}) if hertz else None
+        accelerator = on.hardware.accelerator.model_copy(update={"boost_clock": clock})
+        return replace(on, hardware=Hardware(accelerator, on.hardware.node, {}))
+
+    given = {one.name: one.start for one in form.parameters}
+    factor = latent if form is attention_decode.MLA_DECODE else times
+    expected = {name: value * (factor if "stream" in name else 1) for name, value in given.items()}
+    assert form.transfer is not None
+    assert form.transfer(given, clocked(4, clocks[0]), clocked(units, clocks[1])) == pytest.approx(expected)
+
+
+def test_engines_have_another_kernel_before_hopper() -> None:
+    """What vLLM launches: FlashAttention 2 up to Ada, 3 from Hopper on."""
+    for architecture, form in (("ampere", "flash_2"), ("ada", "flash_2"), ("hopper", "flash_3"), ("blackwell", "flash_3")):
+        for known in (attention_decode.FLASH_2, attention_decode.FLASH_3):
+            assert known.elsewhere is not None
+            assert known.elsewhere(round_chip(architecture=architecture)) == f"attention_decode_{form}"
+
+
+@pytest.mark.parametrize("window", [None, 100, 1000])
+def test_blocks_of_prompts_meet_keys(window: int | None) -> None:
+    """Block by block: up to its last query, and half of what whole blocks of keys have beyond; with a window no more than that.
+
+    A window that starts to slide within a block is taken to do so at its middle: at most an eighth of a block more.
+    """
+    chance = seeded(5)
+    for _ in range(100):
+        new, cached, group = int(2 ** chance.uniform(0, 11)), chance.choice([0, 30, 500, 5000]), chance.choice([1, 4, 8])
+        rows, keys, grain = chance.choice([(64, 64, 64), (64, 256, 64), (128, 128, 128), (192, 128, 64)])
+        count, met, most = attention_prefill._blocks(new, cached, window, group, rows, keys, grain)
+        assert count == ceil_of(new * group, rows)
+        step = new / count
+        beyond = max(keys - step * grain / rows, 0)
+        seen = (window or math.inf) + step + beyond
+        each = [min(cached + beyond / 2 + step * (i + 1), seen) for i in range(count)]
+        least, slack = max(sum(each), count * keys), step / 8 if window else 0
+        assert least * (1 - 1e-12) <= met <= (least + slack) * (1 + 1e-12)
+        assert most == pytest.approx(max(min(cached + new, seen), keys))
+        read = cached + new if window is None else new + min(cached, window - 1)
+        every = max(read, keys)
+        assert attention_prefill._blocks(new, cached, window, group, rows, keys, grain, full=True) == (
+            count,
+            count * every,
+            every,
+        )
+
+
+def shared_out(walks: float, count: float, met: float, most: float, units: float, v: Any, *, divides: bool) -> float:
+    """The mean SM and a part of the longest block, or that alone; divided where blocks are fewer than 0.8 of the SMs."""
+    mean, longest = walks * (count * v["block"] + met) / units, v["block"] + most
+    if divides:
+        longest = min(longest, mean + v["launch"] + (longest if walks * count > 0.8 * units else 0))
+    return float(max(longest, mean + v["tail"] * longest))
+
+
+@pytest.mark.parametrize("packed", [0, 1])
+@pytest.mark.parametrize("mask", ["causal", "full"])
+def test_prompts_of_any_size(packed: int, mask: Any) -> None:
+    """Random prompts on random chips: blocks over the SMs beside cached keys, and what goes before and after.
+
+    Packed blocks have 128 rows of all heads of a group, 192 of narrow ones; others 64 of one head, or of a lone query's group.
+    """
+    chance = seeded(6)
+    for _ in range(60):
+        new, cached = chance.choice([1, 2, 64, 300, 2000]), chance.choice([0, 700, 6000])
+        kv_heads, width = chance.choice([1, 2]), chance.choice([64, 65, 128, 256])
+        window = chance.choice([None, 256])
+        core = Attention(batch=chance.choice([1, 3]), new=new, cached=cached, n_heads=8, n_kv_heads=kv_heads, head_dim=width,
+                         window=window, mask=mask)  # fmt: skip
+        on = round_chip(chance.choice([4, 132]), vector=1e13, l2=chance.choice([0.0, 1e6, 1e12]),
+                        bandwidth=chance.choice([1e12, 6e12]))  # fmt: skip
+        v = drawn(attention_prefill.ATTENTION_PREFILL, core, on, chance) | {"packed": packed}
+        conditions = Conditions(kv=chance.choice([math.inf, 1, 5]))
+        rows, keys, grain, group, walks = 64, 16384 / width, 64, 1, 8 if new > 1 else kv_heads
+        if packed:
+            narrow = width <= 64
+            rows, keys, grain, group, walks = (192 if narrow else 128), 128, (64 if narrow else 128), 8 // kv_heads, kv_heads
+        walks *= core.batch
+        count, met, most = attention_prefill._blocks(new, cached, window, group, rows, keys, grain, full=mask == "full")
+        pair = (4 * width / (v["compute"] * on.peak(core)) + 1 / (v["softmax"] * 1e13)) * on.units
+        took = shared_out(walks, count, met * rows * pair, most * rows * pair, on.units, v, divides=packed == 1)
+        took *= 1 + v["throttle"] * took / (took + 1e-3)
+        stored = core.batch * new * 2 * kv_heads * width * 2
+        fresh, held = 2 * core.batch * new * 8 * width * 2 + 3 * stored, max(core.cost().kv_read_bytes - stored, 0)
+
+        def moved(size: float, missed: float, on: Chip = on) -> float:
+            return size * (missed / on.bandwidth + (1 - missed) / max(on.bandwidth, 4e12))
+
+        activations = moved(fresh, max(1 - on.l2 / fresh, 0))
+        again = 1 if conditions.kv == math.inf else max(1 - on.l2 / (fresh + held * conditions.kv), 0)
+        expected = {"launch": v["launch"], "blocks": took, "cached": moved(held, again), "activations": activations,
+                    "write": core.batch * new * v["token"] / on.units}  # fmt: skip
+        expected["total"] = sum(expected.values()) - min(took, expected["cached"])
+        assert attention_prefill.ATTENTION_PREFILL.terms({"": core}, on, conditions, v) == pytest.approx(expected)
+        grid = attention_prefill.block_grid({"": core}, on, conditions, v)
+        assert (grid.rows, grid.count, grid.units) == (rows, walks * count, on.units)
+        assert grid.columns == pytest.approx(met / count)
+
+
+@pytest.mark.parametrize("absorbed", [0, 1])
+@pytest.mark.parametrize("mask", ["causal", "full"])
+def test_latent_prompts_of_any_size(absorbed: int, mask: Any) -> None:
+    """Random prompts over latents, or over keys and values of 24 and 8 of each head: blocks, or bytes if they take longer."""
+    chance = seeded(7)
+    for _ in range(40):
+        batch, heads = chance.choice([1, 3]), chance.choice([2, 16])
+        new, cached = chance.choice([1, 70, 900]), chance.choice([0, 9000])
+        sizes = {
+            "batch": batch,
+            "new": new,
+            "cached": cached,
+            "n_heads": heads,
+            "r_kv": 32,
+            "d_nope": 16,
+            "d_rope": 8,
+            "d_v": 8,
+        }
+        core = LatentAttention(**sizes, mask=mask)
+        architecture = chance.choice(["ampere", "hopper"])
+        on = round_chip(chance.choice([4, 132]), architecture, bandwidth=chance.choice([1e10, 1e12]))
+        v = drawn(attention_prefill.MLA_PREFILL, core, on, chance) | {"absorbed": absorbed}
+        rows = 64 if absorbed or architecture == "ampere" else 128
+        group, walks, wide = (heads, batch, 32 + 8 + 32) if absorbed else (1, batch * heads, 16 + 8 + 8)
+        count, met, most = attention_prefill._blocks(new, cached, None, group, rows, 64, 64, full=mask == "full")
+        pair = rows * 2 * wide * on.units / (v["compute"] * on.peak(core))
+        took = shared_out(walks, count, met * pair, most * pair, on.units, v, divides=absorbed == 1)
+        moved = batch * new * heads * wide + batch * (cached + new) * (32 + 8 if absorbed else heads * (16 + 8) + 8)
+        expected = {"launch": v["launch"], "blocks": took, "memory": 2 * moved / on.bandwidth,
+                    "write": batch * new * v["token"] / on.units}  # fmt: skip
+        expected["total"] = sum(expected.values()) - min(took, expected["memory"])
+        assert attention_prefill.MLA_PREFILL.terms({"": core}, on, Conditions(), v) == pytest.approx(expected)
+
+
 # rows that stream through
 
 
@@ -603,6 +1168,29 @@ def test_rows_in_the_last_cache() -> None:
         assert found["memory"] == pytest.approx(size * (1 - stays + stays / 4) / 1e12)
     cold = terms(streaming.STREAMING, operator, round_chip(l2=1e9), cache=4.0)
     assert cold["memory"] == pytest.approx(size / 1e12)
+
+
+@pytest.mark.parametrize(("units", "bandwidth", "times"), [(4, 1e12, 1), (2, 1e12, 0.5), (4, 2e12, 0.5), (8, 1e12, 1)])
+def test_rows_on_another_chip(units: int, bandwidth: float, times: float) -> None:
+    """Half as many units for each byte/s have twice as much in flight, and a pass takes half; it never takes longer."""
+    given = {one.name: one.start for one in streaming.STREAMING.parameters}
+    assert streaming.STREAMING.transfer is not None
+    moved = streaming.STREAMING.transfer(given, round_chip(4), round_chip(units, bandwidth=bandwidth))
+    assert moved == pytest.approx(given | {"step": times * given["step"]})
+
+
+def test_sampling_is_a_row_of_choices() -> None:
+    """1,000 rows of 32,000 choices: 1,024 threads, two rows an SM, in 125 waves of 32 passes and one."""
+    found = terms(streaming.STREAMING, {"": Sampling(rows=1000, choices=32_000)}, round_chip(), step=1 * US)
+    assert found["latency"] == pytest.approx(125 * 33 * US)
+
+
+@pytest.mark.parametrize(("filled", "stays"), [(0.2, 1), (1, 1), (1.25, 0.75), (2, 0), (5, 0)])
+def test_what_of_a_cache_stays(filled: float, stays: float) -> None:
+    """Two thirds of L2 keep what is read again; of twice as much nothing is left, between them a straight line."""
+    for architecture, halves in (("ada", 1), ("hopper", 2)):
+        on = round_chip(architecture=architecture, l2=3e9 * halves / 2)
+        assert attention_decode._resident(filled * 1e9, on) == pytest.approx(stays, abs=1e-8)
 
 
 # shares of peaks
@@ -749,3 +1337,47 @@ def test_messages_and_copies() -> None:
     copy = HostCopy(size=32_000, calls=2)
     copied = terms(communication.HOST_COPY, {"": copy}, on, call=8 * US, link=0.5)
     assert copied == pytest.approx({"calls": 16 * US, "link": 32_000 / 32e9, "total": 17 * US})
+
+
+@pytest.mark.parametrize("world", [16, 64])
+def test_other_collectives_over_nodes_wait_for_a_ring(world: int) -> None:
+    """NCCL's ring of short messages: 3.6 us, 1.8 * 0.47 for a hop in a node and 2.7 for one between; a longer latency stays.
+
+    A pipeline takes a + x + 2 (a x)^0.5; the piece passes memory three times.
+    """
+    on, nodes = chip(load_hardware("dgx-h100")[0]), world // 8
+    operator = AllGather(elements=2**20, world=world)
+    ring = (3.6 + (world - nodes) * 1.8 * 0.47 + (nodes - 1) * 2.7) * US
+    link = operator.cost().link_bytes / 50e9 / 8  # an eighth leaves the node
+    link = max(link, operator.cost().link_bytes * 7 / 8 / 450e9)
+    for least in (1 * US, 500 * US):
+        base = {"base": least, "near": 0.6, "far": 0.8, "setup": least, "switch": 1e6}
+        found = terms(communication.COLLECTIVE, {"": operator}, on, **base)
+        latency, transfer = max(least, ring), link / 0.8 + 3 * (2**21 / world) / on.bandwidth
+        assert found["latency"] == pytest.approx(latency)
+        assert found["short"] == pytest.approx(latency + link / 0.6)
+        assert found["long"] == pytest.approx(latency + transfer + 2 * (latency * transfer) ** 0.5)
+
+
+def test_no_link_is_no_time() -> None:
+    """One device has nobody to send to."""
+    for form, alone in (
+        (communication.COLLECTIVE, AllGather(elements=8, world=1)),
+        (communication.P2P, SendRecv(elements=8, span=1)),
+    ):
+        assert form.terms({"": alone}, h100(), Conditions(), {}) == {"total": 0.0}
+
+
+def test_a_switch_adds_floats_alone() -> None:
+    """Of 8 devices it takes 9/14/0.85 of a ring's bytes; sums of int8, or on an Ampere, take the ring."""
+    joined = h100().link(8)
+    assert joined is not None
+    for dtypes, architecture, share in (
+        (BF16, "hopper", 9 / 14 / 0.85), (BF16, "blackwell", 9 / 14 / 0.74), (BF16, "ampere", 1),
+        (replace(BF16, activation=FORMATS["int8"]), "hopper", 1),
+    ):  # fmt: skip
+        operator = AllReduce(elements=8, world=8, dtypes=dtypes)
+        assert communication._in_switch(operator, round_chip(architecture=architecture), joined) == pytest.approx(share)
+    over = load_hardware("dgx-h100")[0].connection(16)
+    assert over is not None
+    assert communication._in_switch(AllReduce(elements=8, world=16), h100(), over) == 1

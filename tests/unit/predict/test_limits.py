@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import roofline
-from roofline.predict.batch_limits import critical_batch_why, standard_contexts
+from roofline.predict.batch_limits import _first_surplus, _intervals, _root, critical_batch_why, standard_contexts
 from roofline.predict.request import prepare
+
+pytestmark = pytest.mark.every_case
 
 LAST = 3000
 
@@ -111,3 +114,73 @@ def test_standard_contexts() -> None:
     assert standard_contexts(40960) == [1024, 2048, 4096, 8192, 16384, 32768, 40960]
     assert standard_contexts(1024) == [1024]
     assert standard_contexts(512) == [512]
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0, 2.0, 7.0])
+@pytest.mark.parametrize(("root", "low", "high"), [(0.3, 0.0, 1.0), (3.0, 2.0, 4.0), (700.25, 512.0, 1024.0)])
+def test_where_a_function_crosses_zero(power: float, root: float, low: float, high: float) -> None:
+    """Curves that bend either way, to the last digits in a dozen evaluations; a straight line in one step."""
+    asked: list[float] = []
+
+    def curve(value: float) -> float:
+        asked.append(value)
+        return value**power - root**power
+
+    assert _root(curve, low, high) == pytest.approx(root, rel=1e-13)
+    assert len(asked) <= (4 if power == 1 else 16 if low else 40)
+    assert _root(lambda value: value - high, low, high) == high
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "deepseek-v2-lite"])
+def test_linear_of_experts_by_bisection(model: str) -> None:
+    """Products and bytes of weights of a decode step at any batch, from `analyze` at whole ones: the two meet between them."""
+    found = roofline.analyze(model, "h100-sxm").limits.critical_batch_linear
+    assert found is not None
+    surplus = []
+    for batch in (int(found), int(found) + 1):
+        phase = roofline.analyze(model, "h100-sxm", batch=batch, context=0, phase="decode", ignore_capacity=True).decode
+        assert phase is not None
+        linear = [one for one in phase.operators if one.kind in ("gemm", "grouped_gemm")]
+        surplus.append(sum(one.cost.matrix_flops / 989.4e12 - one.cost.weight_bytes / 3350e9 for one in linear))
+    assert surplus[0] < 0 <= surplus[1]
+    assert surplus[0] / (surplus[0] - surplus[1]) == pytest.approx(found - int(found), abs=0.01)  # nearly a straight line
+
+
+def synthetic(lines: list[tuple[float, float]], weights: list[float]) -> Any:
+    """Operators whose surplus of compute over memory time is a straight line each, and their weighted sum."""
+
+    def state(batch: int) -> tuple[tuple[float, ...], float]:
+        surpluses = tuple(slope * batch - offset for offset, slope in lines)
+        return surpluses, sum(weight * surplus for weight, surplus in zip(weights, surpluses, strict=True))
+
+    return state
+
+
+def test_intervals_between_turns() -> None:
+    """Every batch at which some surplus turns positive, or back, begins an interval; together they are all batches."""
+    chance = np.random.default_rng(1)
+    for _ in range(40):
+        lines = [(float(2 ** chance.uniform(-2, 19)), float(chance.choice([1.0, 1.0, 3.0, -1.0]))) for _ in range(6)]
+        lines += [(-offset, slope) for offset, slope in lines if slope < 0]  # falls through zero
+        state = synthetic(lines, [1.0] * len(lines))
+        turns = set()
+        for offset, slope in lines:
+            at = math.floor(offset / slope) + 1 if slope > 0 else math.ceil(offset / slope)
+            if 1 < at <= 2**20:
+                turns.add(at)
+        asked: list[int] = []
+        found = list(_intervals(lambda batch, state=state, asked=asked: asked.append(batch) or state(batch)))
+        assert len(set(asked)) <= 2 + 4 * len(turns)
+        assert [first for first, _ in found] == [1, *sorted(turns)]
+        assert [last for _, last in found] == [*(turn - 1 for turn in sorted(turns)), 2**20]
+
+
+@pytest.mark.parametrize(
+    ("offset", "slope", "low", "high", "expected"),
+    [(50.0, 1.0, 1, 100, 51), (50.5, 1.0, 1, 100, 51), (0.0, 1.0, 1, 100, 1), (100.0, 1.0, 1, 100, None),
+     (99.0, 1.0, 1, 100, 100),
+     (-50.0, -1.0, 1, 100, 1), (-0.5, -1.0, 1, 100, None), (1.5, 1.0, 1, 2, 2), (7.0, 1.0, 8, 8, 8), (8.0, 1.0, 8, 8, None)],
+)  # fmt: skip
+def test_first_batch_with_a_surplus(offset: float, slope: float, low: int, high: int, expected: int | None) -> None:
+    """Above zero, not at it; at the start of an interval, or where a line rises through zero."""
+    assert _first_surplus(synthetic([(offset, slope)], [1.0]), low, high) == expected

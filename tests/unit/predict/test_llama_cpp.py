@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from roofline import analyze
 from roofline.errors import InputError
+from roofline.graph.build import build
+from roofline.graph.sharding import Stage
 from roofline.predict.engine_command import engine_command
-from roofline.predict.offload import offload
-from roofline.predict.request import prepare
+from roofline.predict.offload import Side, offload
+from roofline.predict.request import ResolvedRequest, prepare
+from roofline.predict.timing import stage_bound, stage_estimate, with_engine
+
+pytestmark = pytest.mark.every_case
 
 GIB = 2**30
 # Llama 3.1 8B in Q8_0, a byte and a sixteenth an element: a layer's matrices, a norm in 16 bits, and the tables at both ends.
@@ -108,3 +116,57 @@ def test_the_command_that_starts_it() -> None:
         "--n-gpu-layers all"
     )
     assert engine_command(prepare("llama-3.1-8b", "rtx-4090", **options, tp=2), 8192) == ()
+
+
+@pytest.mark.parametrize(("layers", "phase"), [(11, "decode"), (11, "prefill"), (33, "decode"), (0, "decode")])
+def test_a_step_over_both_sides(layers: int, phase: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each side's operators one after another, with the engine's 5 s where the model samples, and the link between them.
+
+    Weights of the host are copied where that and their products take less than the host does, from 32 tokens on.
+    """
+    options = {"quantization": "ggml", "batch": 3, "input_len": 700, "phase": phase, "engine": "vllm"}
+
+    def slowed(*arguments: Any, **given: Any) -> ResolvedRequest:
+        request = prepare(*arguments, **given)
+        return replace(request, steps=request.steps and request.steps.model_copy(update={"step": 5.0}))
+
+    monkeypatch.setattr("roofline.predict.offload.prepare", slowed)
+    result = offload("llama-3.1-8b", "rtx-4090", "epyc-9654", layers, **options)
+    card, host = slowed("llama-3.1-8b", "rtx-4090", **options), slowed("llama-3.1-8b", "epyc-9654", **options)
+    below = Stage(0, (("decoder", min(33 - layers, 32)),) if layers < 33 else (), first=True, last=layers == 0)
+    above = Stage(1, (("decoder", layers - 1),), first=False, last=True)
+    (found,), (step,) = result.phases, [step for _, step in card.workload.steps]
+    assert card.steps is not None
+    sides = []
+    for request, stage in ((host, below), (card, above), (card, below)):
+        graph = build(request.model, request.deployment, request.precision, step, stage) if layers or stage is below else {}
+        graph = {path: entry for path, entry in graph.items() if path != "send"}
+        estimate = stage_estimate(request, step, graph)[0]
+        if estimate is not None and stage.last:
+            estimate = with_engine(request, estimate, 3)
+        weights = sum(operator.held_bytes * repeat for operator, repeat in graph.values() if operator.parameters)
+        sides.append((stage_bound(request, step, graph), estimate, weights))
+    on_host, on_card, moved = sides
+    sent = 4 * ((3 if phase == "decode" else 2100) * 4096 + 3 * 128256) if layers else 0
+    link = card.hardware.to_host().within(2)
+    copied = layers == 11 and phase == "prefill"
+    assert found.copied == copied
+    assert found.link_bytes == sent + (on_host[2] if copied else 0)
+    assert found.link_s == pytest.approx(found.link_bytes / link)
+    assert found.host.bound == pytest.approx(0 if copied else on_host[0])
+    assert found.gpu.bound == pytest.approx((on_card[0] if layers else 0) + (moved[0] if copied else 0))
+    assert found.whole.bound == pytest.approx(found.host.bound + found.gpu.bound + found.link_s)
+    if layers:
+        expected = on_card[1].seconds + (moved[1].seconds if copied else 0)
+        assert found.gpu.estimate == pytest.approx(expected)
+        assert found.gpu.low == pytest.approx(on_card[1].low + (moved[1].low if copied else 0))
+    assert result.n_gpu_layers == layers
+    assert (result.batch, result.context) == (3, 700)
+    assert result.fits == (result.gpu.fits and result.host.fits)
+
+
+def test_a_side_fits_up_to_its_memory() -> None:
+    """Weights, cache and activations together."""
+    side = Side("x", "X", 3, 5.0, 3.0, 2.0, 10.0)
+    assert side.fits
+    assert not replace(side, usable_bytes=9.9).fits

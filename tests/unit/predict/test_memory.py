@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pytest
 
 import roofline
 from roofline.errors import InputError
+from roofline.predict.memory import _last_chunk, largest
 from roofline.predict.request import prepare
-from roofline.specs.workload import Segment, decode, prefill
+from roofline.specs.workload import Segment, Step, decode, prefill, sequences
+
+pytestmark = pytest.mark.every_case
 
 LLAMA = 32 * 2 * 8 * 128 * 2  # layers x (K, V) x KV heads x head_dim x bytes: 131,072 bytes a token
 MISTRAL = LLAMA  # the same shape, with a window of 4096
@@ -261,3 +267,168 @@ def test_grids_follow_the_engine(engine: str) -> None:
         used = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes + memory.needed_bytes
         assert points["memory_bytes"][index] == pytest.approx(used)
         assert bool(points["fits"][index]) is memory.fits
+
+
+# whole formulas, on random steps
+
+
+def steps(seed: int, count: int) -> list[Step]:
+    """Steps of one to three segments: decoded ones with a cache, and prompts, whole or in part."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    made = []
+    for _ in range(count):
+        segments = [Segment(chance.randrange(1, 40), 1, chance.randrange(1, 9000), decode=True)]
+        segments += [Segment(chance.randrange(1, 9), chance.choice([1, 700, 9000]), chance.choice([0, 999])) for _ in range(2)]
+        made.append(tuple(chance.sample(segments, chance.randrange(1, 4))))
+    return made
+
+
+def chunk_by_hand(step: Step, budget: int) -> list[tuple[int, int, int]]:
+    """All that is decoded, and prompts one after another until the budget is used up: the last of them in part."""
+    chunk = [(segment.count, 1, segment.cached) for segment in step if segment.decode]
+    left = max(budget - sum(count for count, _, _ in chunk), 1)
+    for segment in (segment for segment in step if not segment.decode):
+        whole = 0
+        while whole < segment.count and segment.new <= left:
+            whole, left = whole + 1, left - segment.new
+        if whole:
+            chunk.append((whole, segment.new, segment.cached))
+        if whole < segment.count and left:
+            chunk.append((1, left, segment.cached + segment.new - left))
+            left = 0
+    return chunk
+
+
+@pytest.mark.parametrize("budget", [8, 2048, 10_000])
+def test_the_last_chunk_of_a_step(budget: int) -> None:
+    """One prompt after another, by hand."""
+    for step in steps(1, 60):
+        found = [(segment.count, segment.new, segment.cached) for segment in _last_chunk(step, budget)]
+        assert found == chunk_by_hand(step, budget)
+
+
+@pytest.mark.parametrize(
+    ("options", "prefix", "replicas", "budget", "block"),
+    [
+        ({}, 0, 1, 8192, 16),
+        ({"shared_prefix": 999, "max_num_batched_tokens": 512}, 999, 1, 512, 16),
+        ({"dp": 3, "block_size": 128}, 0, 3, 8192, 128),
+        ({"dp": 2, "shared_prefix": 200, "max_num_batched_tokens": 2048}, 200, 2, 2048, 16),
+    ],
+)
+def test_memory_of_steps(options: dict[str, Any], prefix: int, replicas: int, budget: int, block: int) -> None:
+    """Llama 3.1 8B: blocks of all sequences of a replica, the prefix once; the widest operator beside the residual stream.
+
+    Gate and up are read and their product written, 3 x 14336 elements per token; or the logits of every sequence.
+    """
+    part = prepare("llama-3.1-8b", "dgx-h100", **{"batch": 8, "input_len": 1000, **options}).memory.fullest_stage
+    for step in steps(2, 40):
+        needed, common = 0, 0
+        for segment in step:
+            count, tokens = -(-segment.count // replicas), segment.cached + segment.new
+            shared = min(prefix, segment.cached) // block
+            needed += count * (_blocks(tokens, block) // block - shared)
+            common = max(common, shared)
+        assert part.needed_bytes(step) == (needed + common) * block * LLAMA
+        chunk = chunk_by_hand(tuple(Segment(-(-s.count // replicas), s.new, s.cached, s.decode) for s in step), budget)
+        rows, tokens = sum(count for count, _, _ in chunk), sum(count * new for count, new, _ in chunk)
+        assert part.activation_bytes(step) == 2 * (tokens * 4096 + max(tokens * 3 * 14336, rows * (4096 + 128256)))
+        usable = 0.9 * CARD - part.weights_bytes - part.activation_bytes(step)
+        assert part.usable_bytes(step) == pytest.approx(usable)
+        assert part.fits(step) == ((needed + common) * block * LLAMA <= usable)
+        assert part.budget_of(step) == pytest.approx(0.9 * CARD)
+        assert part.kv_capacity_tokens(step) == int(usable // (block * LLAMA)) * block * replicas
+
+
+def test_windows_of_steps() -> None:
+    """Mistral 7B, a window of 4096: what a last chunk of up to 2,048 tokens sees, and a block more: it may begin in one."""
+    part = prepare("mistral-7b-v0.1", "h100-sxm", max_num_batched_tokens=2048).memory.fullest_stage
+    for step in steps(3, 40):
+        blocks = 0
+        for segment in step:
+            new = min(segment.new, 2048)
+            blocks += segment.count * min(-(-(segment.cached + segment.new) // 16), -(-(4096 + new - 2) // 16) + 1)
+        assert part.needed_bytes(step) == blocks * 16 * MISTRAL
+
+
+@pytest.mark.parametrize(
+    ("options", "slots", "length"),
+    [({}, None, None), ({"max_num_seqs": 7}, 7, None), ({"max_num_seqs": 99, "max_model_len": 10_001}, 99, 10_001)],
+)
+def test_caches_that_are_reserved(options: dict[str, Any], slots: int | None, length: int | None) -> None:
+    """llama.cpp takes the memory of every slot for the longest sequence, or for the context that it was given."""
+    part = prepare("llama-3.1-8b", "h100-sxm", engine="llama.cpp", **options).memory.fullest_stage
+    size = part.layout.kinds[0].block
+    for step in steps(4, 20):
+        longest = max(segment.cached + segment.new for segment in step)
+        tokens = _blocks(length or longest, size)
+        assert part.needed_bytes(step) == (slots or sequences(step)) * tokens * LLAMA
+
+
+@pytest.mark.parametrize(("model", "fullest"), [("llama-3.1-8b", 0), ("gemma-3-12b", 2)])
+def test_stages_of_a_pipeline(model: str, fullest: int) -> None:
+    """The fullest has most weights; the tightest the least room left in a step; towers are in the first, over its devices."""
+    memory = prepare(model, "dgx-h100", pp=3, tp=2).memory
+    assert memory.fullest_stage.stage.index == fullest == memory.stage.index
+    assert memory.fullest_stage.weights_bytes == max(part.weights_bytes for part in memory.stages)
+    towers = [2 * sum(memory.model.towers.values()) / 2, 0, 0]
+    assert [part.tower_bytes for part in memory.stages] == towers
+    assert [part.loaded_bytes - part.weights_bytes for part in memory.stages] == towers
+    for step in (decode(4, 100), decode(40_000, 100), prefill(8, 3000)):
+        left = {part.stage.index: part.usable_bytes(step) - part.needed_bytes(step) for part in memory.stages}
+        assert memory.tightest(step).stage.index == min(left, key=left.__getitem__)
+        assert memory.fits(step) == (min(left.values()) >= 0)
+    assert memory.max_batch(100) == min(part.max_batch(100) for part in memory.stages)
+    assert memory.max_context(64) == min(part.max_context(64) or 0 for part in memory.stages)
+
+
+def test_shares_of_memory_beside_a_reserve() -> None:
+    """Of all memory, of weights and caches, or of what is free: 2 GiB are taken off each, and activations have to fit."""
+    held, reserve, working = 2e10, 2 * 2**30, 3e9
+    for option, left in (
+        ("gpu_memory_utilization", 0.5 * CARD - held - working - reserve),
+        ("mem_fraction_static", 0.5 * CARD - held - reserve),
+        ("kv_cache_free_fraction", 0.5 * (CARD - held - working - reserve)),
+    ):
+        memory = prepare("llama-3.1-8b", "h100-sxm", reserve="2 GiB", **{option: 0.5}).memory
+        assert memory.left_bytes(held, working) == pytest.approx(left)
+    static = prepare("llama-3.1-8b", "h100-sxm", reserve="2 GiB", mem_fraction_static=0.9).memory
+    assert static.left_bytes(held, 2e10) == pytest.approx(CARD - held - 2e10 - reserve)
+
+
+def test_blocks_over_context_parallel_devices() -> None:
+    """A block on each of the devices that divide a sequence's tokens."""
+    memory = prepare("llama-3.1-8b", "dgx-h100", tp=16, block_size=32, decode_context_parallel_size=2).memory
+    assert memory.block_tokens == 64
+    assert prepare("llama-3.1-8b", "dgx-h100", context_parallel_size=4).memory.block_tokens == 64
+
+
+def test_what_is_stored_is_what_is_counted() -> None:
+    """All tokens in blocks of one size and nothing else: not with windows, states, or padded entries."""
+    for model, options, plain in (
+        ("llama-3.1-8b", {}, True), ("mistral-7b-v0.1", {}, False), ("gemma-3-12b", {}, False), ("deepseek-v3.2", {}, False),
+        ("deepseek-v2-lite", {}, True), ("gemma-3-12b", {"engine": "trtllm"}, True),
+    ):  # fmt: skip
+        part = prepare(model, "dgx-h100", **options).memory.fullest_stage  # type: ignore[arg-type]
+        assert part.plain == plain, model
+        assert part.layouts == (part.layout,)
+
+
+@pytest.mark.parametrize("limit", [1, 6, 40])
+def test_the_largest_number_from_any_start(limit: int) -> None:
+    """Numbers up to a threshold hold; wherever the search starts, and within a dozen questions of its doublings."""
+    for threshold in range(45):
+        for guess in (-3, 0, 1, 2, 7, 39, 40, 41, 500):
+            asked: list[int] = []
+
+            def holds(number: int, threshold: int = threshold, asked: list[int] = asked) -> bool:
+                asked.append(number)
+                return number <= threshold
+
+            assert largest(holds, limit, guess) == min(threshold, limit)
+            assert len(asked) <= 12
+            assert all(1 <= number <= limit for number in asked)
+            start = min(max(guess, 1), limit)
+            assert asked[0] == start
+            if start == threshold < limit:
+                assert len(asked) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +12,14 @@ import roofline
 from roofline.errors import InputError, UnknownNameError
 from roofline.operators import OPERATORS
 from roofline.operators.gemm import Gemm
+from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.forms.gemm import _library_times
 from roofline.predict.efficiency.kernels import Kernel
-from roofline.predict.op import OpResult
-from roofline.predict.operator_query import _TYPICAL, operator_names, operator_query
+from roofline.predict.op import OpResult, _first, _limit, _Setting, _setting, term_texts
+from roofline.predict.operator_query import _TYPICAL, Dimension, operator_names, operator_query
+from roofline.predict.request import Options
 
 LLAMA = {"hardware": "h100-sxm", "batch": 64, "context": 4095}
 
@@ -320,3 +324,181 @@ def test_what_is_wrong_is_said(arguments: tuple[object, ...], named: dict[str, o
         roofline.op(*arguments, hardware="h100-sxm", **named)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+# What is derived from a point
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("shares", [{}, {"mfu": 0.5, "mbu": 0.25}])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("gemm", {"m": 512, "n": 8192, "k": 4096}),
+        ("norm", {"rows": 8, "width": 4096}),
+        ("all-reduce", {"bytes": "64 MB", "tp": 4}),
+        ("experts", {"tokens": 64, "experts": 16, "top_k": 2, "hidden": 512, "intermediate": 256}),
+    ],
+)
+def test_figures_of_a_point(name: str, shape: dict[str, object], shares: dict[str, float]) -> None:
+    """Shares and rates at the estimate, intensities of matrix and of all FLOP, and the same in both layouts."""
+    result = roofline.op(name, hardware="h100-sxm", **shape, **shares)
+    cost, time, busy = result.cost, result.time, result.times
+    assert time.estimate is not None
+    operators = setting_of(result).operators(result.dims)
+    parts = [times(one, one.cost(), roofline.load_hardware("h100-sxm")) for one in operators.values()]
+    for field in ("matrix", "vector", "memory", "link"):
+        assert getattr(busy, field) == pytest.approx(sum(getattr(part, field) for part in parts))
+    bound, together = sum(part.bound for part in parts), busy.matrix + busy.vector + busy.memory + busy.link
+    assert (time.bound, time.sum) == (pytest.approx(bound), pytest.approx(together))
+    flops = cost.matrix_flops + cost.vector_flops
+    matrix = cost.matrix_flops / cost.bytes
+    expected = {
+        "flops_per_s": flops / time.estimate, "mfu": busy.matrix / time.estimate, "mbu": busy.memory / time.estimate,
+        "matrix_intensity": matrix, "bound_by": result.bound_by, "limited_by": result.limited_by,
+    }  # fmt: skip
+    figures, row = result.figures(), result.row()
+    for field, value in expected.items():
+        assert figures[field] == row[field] == getattr(result, field) == pytest.approx(value)
+    assert result.link_share == pytest.approx(busy.link / time.estimate)
+    assert result.intensity == pytest.approx(matrix or cost.vector_flops / cost.bytes)
+    assert figures["arithmetic_intensity"] == pytest.approx(flops / cost.bytes)
+    assert figures["flops"] == {"matrix": cost.matrix_flops, "vector": cost.vector_flops, "total": flops}
+    assert figures["messages"] == result.messages == cost.messages
+    assert figures["link_bytes"] == row["link_bytes"] == cost.link_bytes
+    assert figures["resources_s"] == {key: getattr(busy, key) for key in ("matrix", "vector", "memory", "link")}
+    assert figures["time_s"] == {**time.to_dict(), "sum": time.sum}
+    assert figures["terms_s"] == result.terms_s == result.terms
+    assert row == {
+        **result.dims, **expected, "matrix_flops": cost.matrix_flops, "vector_flops": cost.vector_flops, "bytes": cost.bytes,
+        "link_bytes": cost.link_bytes, "time_floor_s": time.floor, "time_bound_s": time.bound,
+        "time_estimate_s": time.estimate, "time_low_s": time.low, "time_high_s": time.high,
+    } | {field: pytest.approx(value) for field, value in expected.items()}  # fmt: skip
+    assert result.rows() == [row]
+    if shares:
+        assert time.estimate == pytest.approx(
+            sum(max(part.matrix / 0.5, part.memory / 0.25, part.vector, part.link) for part in parts)
+        )
+        assert (time.low, time.high, result.estimate_basis) == (time.estimate, time.estimate, "given")
+    document = result.to_dict()
+    assert document["in_step_s"] == {key: getattr(result.in_step, key) for key in ("bound", "estimate", "low", "high")}
+    assert document["ridge_point"] == result.hardware["peak_flops"] / result.hardware["bandwidth"]
+
+
+def setting_of(result: OpResult) -> _Setting:
+    """Where an operator runs, from its result."""
+    return _setting(operator_query(result.operator), result.hardware["name"], Options.of({}))
+
+
+def test_what_has_no_estimate_has_shares_of_its_bound() -> None:
+    """A processor: shares and rates are at the bound."""
+    host = Path(__file__).resolve().parents[3] / "measurements" / "amd-epyc-x2" / "2026-11-20" / "hardware.yaml"
+    result = roofline.op("gemm", 64, 1024, 1024, hardware=host, dtype="fp32")
+    assert (result.time.estimate, result.in_step.estimate, result.estimate_basis, result.terms) == (None, None, None, {})
+    assert result.mbu == pytest.approx(result.times.memory / result.time.bound)
+    assert result.flops_per_s == pytest.approx(2 * 64 * 1024 * 1024 / result.time.bound)
+    assert (result.grid, result.estimate_source, result.median_error, result.limited_by) == (None, "", None, result.bound_by)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("terms", "binds", "limit", "texts"),
+    [
+        ({"launch": 3.0, "tiles": 2.0, "memory": 0.0}, "memory", "overhead", [("launch", 3.0), ("compute in tiles", 2.0)]),
+        ({"up_proj": 3.0, "stream": 2.0}, "compute", "compute", None),
+        ({"up_proj": 1.0, "stream": 2.0}, "compute", "memory", None),
+        ({"other": 9.0, "link": 2.0}, "memory", "link", [("link", 2.0)]),
+        ({"other": 9.0}, "memory", "memory", []),
+        ({}, "link", "link", []),
+    ],
+)
+def test_the_longest_term_is_the_limit(terms: dict[str, float], binds: str, limit: str, texts: Any) -> None:
+    """A term without a limit of its own is one of what binds; terms without a name, and those of 0 s, are not shown."""
+    assert _limit(terms, binds) == limit
+    if texts is not None:
+        assert term_texts(terms) == texts
+
+
+def test_first_of_a_range() -> None:
+    """The first number at which something is so, between one where it is not and one where it is."""
+    for first in range(1, 40):
+        asked: list[int] = []
+        assert _first(lambda n, first=first, asked=asked: asked.append(n) or n >= first, 0, 40) == first
+        assert len(asked) <= 6
+
+
+def test_a_sweep_of_cached_tokens() -> None:
+    """With `context` the keys are one more; values are sorted, without doubles; the shape shown is the last of the curve."""
+    shape = {"heads": 8, "kv_heads": 8, "head_dim": 64, "batch": 2, "hardware": "h100-sxm"}
+    result = roofline.op("attention", sweep={"context": [64, 8, 8]}, **shape)
+    assert result.sweep is not None
+    assert [(point.dims["context"], point.dims["kv_len"]) for point in result.sweep.points] == [(8, 9), (64, 65)]
+    assert result.dims["kv_len"] == 65
+    assert result.rows() == [point.row() for point in result.sweep.points]
+    sized = roofline.op("all-reduce", tp=4, hardware="h100-sxm", sweep="bytes=1kB:4kB:x2")
+    assert sized.sweep is not None
+    assert [point.dims["bytes"] for point in sized.sweep.points] == [1000, 2000, 4000]
+    document = roofline.op("gemm", n=4096, k=4096, hardware="h100-sxm", sweep="m=1,4096").to_dict()
+    assert [point["dims"]["m"] for point in document["points"]] == [1, 4096]
+    ((crossing,),) = [document["sweep"]["crossovers"]]
+    ridge = 989.4e12 / 3.35e12
+    exact = ridge * 2 * 4096**2 / (2 * 4096**2 - ridge * 2 * 2 * 4096)
+    assert crossing == {"at": math.floor(exact) + 1, "from": "memory", "to": "compute"}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("kind", "given", "value"),
+    [
+        ("flag", "Yes", True), ("flag", True, True), ("flag", 1, True), ("flag", "no", False), ("flag", 0, False),
+        ("flag", "False", False), ("bytes", "64 kB", 64_000), ("bytes", "1 KiB", 1024), ("bytes", "16k", 16_384),
+        ("bytes", 100, 100), ("number", "1.5", 1.5), ("count", "2k", 2048), ("choice", "a", "a"),
+    ],
+)  # fmt: skip
+def test_values_of_dimensions(kind: Any, given: object, value: object) -> None:
+    """Truth in words or numbers, bytes with a unit or as a count, numbers, and names of a list."""
+    entry = Dimension(name="d", kind=kind, choices=("a", "b"))
+    found = entry.read(given, "op")
+    assert (found, type(found)) == (value, type(value))
+    assert entry.required
+    assert not Dimension(name="d", default=None).required
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("shape", "options", "decode", "absorbed"),
+    [
+        ({"q_len": 1, "context": 9}, {}, True, True),
+        ({"q_len": 1, "context": 0}, {}, False, False),  # a prompt of one token
+        ({"q_len": 2, "context": 9}, {}, False, False),
+        ({"q_len": 1, "context": 9}, {"mla": "expand"}, True, False),
+        ({"q_len": 2, "context": 9}, {"mla": "absorb"}, False, True),
+    ],
+)
+def test_one_token_after_others_is_generated(
+    shape: dict[str, int], options: dict[str, str], decode: bool, absorbed: bool
+) -> None:
+    """Decode absorbs the projections of latents, and prompts expand them, unless `mla` says otherwise."""
+    sizes = {"heads": 16, "r_kv": 512, "d_nope": 128, "d_rope": 64, "d_v": 128, "batch": 1}
+    result = roofline.op("latent-attention", hardware="h100-sxm", **sizes, **shape, **options)
+    pairs = sum(shape["context"] + new + 1 for new in range(shape["q_len"]))
+    assert result.cost.matrix_flops == 2 * 16 * pairs * (512 + 64 + 512 if absorbed else 128 + 64 + 128)
+    plain = {"heads": 8, "kv_heads": 8, "head_dim": 64}
+    core = roofline.op("attention", hardware="h100-sxm", **plain, **shape)
+    assert core.estimate_source.rpartition(" ")[2].startswith("attention_decode" if decode else "attention_prefill")
+
+
+def test_formats_that_were_not_given_are_noted() -> None:
+    """The dtype alone, unless it was given; dimensions that have a default likewise."""
+    why = "unless --dtype says otherwise"
+    for options, noted in (({}, True), ({"dtype": "bf16"}, False), ({"activation_dtype": "bf16"}, True)):
+        notes = roofline.op("gemm", 8, 64, 64, hardware="h100-sxm", **options).assumptions
+        assert [note.name for note in notes if note.why == why] == ["dtype"] * noted
+    core = {"kv_len": 64, "heads": 8, "head_dim": 64, "hardware": "h100-sxm"}
+    noted = {note.name: note.value for note in roofline.op("attention", **core, kv_heads=8).assumptions}
+    assert (noted["batch"], noted["q_len"]) == (1, 1)
+    assert "kv_heads" not in noted
+    assert noted["mask"] == "causal"
+    given = roofline.op("attention", **core, kv_heads=8, batch=2, q_len=1, mask="full")
+    assert not {"batch", "q_len"} & {note.name for note in given.assumptions}
+    assert "mask" not in [note.name for note in given.assumptions if note.origin == "default"]

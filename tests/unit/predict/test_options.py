@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
@@ -147,3 +149,13 @@ def test_every_option_says_what_it_is() -> None:
         assert entry.kind == "flag" or entry.metavar, entry
         assert (entry.kind == "choice") == bool(entry.choices), entry
         assert entry.kind != "quantity" or entry.unit, entry
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("minimum", "least"), [(2, 2), (0, 0), (-math.inf, 0)])
+def test_counts_are_never_negative(minimum: float, least: int) -> None:
+    """From the smallest value of the option on, which is 0 where it has none."""
+    option = replace(OPTIONS["batch"], minimum=minimum)
+    assert option.read(least) == least
+    with pytest.raises(InputError, match=f"at least {least}"):
+        option.read(least - 1)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import roofline
 from roofline.errors import InputError, RooflineError, UnknownNameError
-from roofline.predict.request import prepare
+from roofline.predict.request import cached_prefix, prepare, sized
 from roofline.specs.source import Assumption
+from roofline.specs.workload import decode, prefill
+
+pytestmark = pytest.mark.every_case
 
 MODEL, HARDWARE = "llama-3.1-8b", "h100-sxm"
 
@@ -235,3 +239,86 @@ def test_the_question_is_kept() -> None:
     asked = prepare(MODEL, HARDWARE, batch="8", tp=1, ignore_capacity=False, context=None).query
     assert asked == {"model": MODEL, "hardware": HARDWARE, "options": {"batch": "8", "tp": 1}}
     assert prepare(roofline.load_model(MODEL), HARDWARE).query is None
+
+
+@pytest.mark.parametrize(
+    ("hardware", "sizes", "replicas", "tensor"),
+    [
+        ("8xh100-sxm", {}, 1, 8), ("8xh100-sxm", {"dp": 2, "pp": 2}, 1, 2), ("2xdgx-h100", {}, 1, 16),
+        ("16xh100-sxm", {"context_parallel_size": 4}, 2, 2), ("8xh100-sxm", {"tp": 4, "dp": 2}, 1, 4),
+        ("8xh100-sxm", {"tp": 4}, 2, 4), ("h100-sxm", {"dp": 3}, 1, None),
+    ],
+)  # fmt: skip
+def test_devices_in_a_name(hardware: str, sizes: dict[str, int], replicas: int, tensor: int | None) -> None:
+    """What the other sizes and the deployments leave is the tensor-parallel size; a node counts for its devices."""
+    single, options = sized(hardware, sizes, replicas)
+    assert single == re.sub(r"^\d+x", "", hardware)
+    assert options.get("tensor_parallel_size", options.get("tp")) == tensor
+    assert {name: options[name] for name in sizes} == sizes
+
+
+@pytest.mark.parametrize("sizes", [{"tp": 4}, {"dp": 3}, {"tp": 4, "dp": 4}, {"pp": 16}])
+def test_devices_that_do_not_add_up(sizes: dict[str, int]) -> None:
+    """Neither more nor fewer than the eight, nor a number that does not divide them."""
+    with pytest.raises(InputError, match="8 devices"):
+        sized("8xh100-sxm", sizes)
+
+
+def test_steps_that_have_to_fit() -> None:
+    """Those of the workload, and the last decode step of a request: its context is all but the last two tokens."""
+    for output_len, last in ((None, []), (1, []), (2, [100]), (5, [103])):
+        request = prepare(MODEL, HARDWARE, batch=3, input_len=100, context=7, output_len=output_len)
+        prompts, step, *more = request.memory_steps()
+        assert (prompts, step) == (("prefill", prefill(3, 100)), ("decode", decode(3, 7)))
+        assert more == [("last decode", decode(3, context)) for context in last]
+    request = prepare(MODEL, HARDWARE, batch=3, input_len=100, context=1000)
+    most = request.memory.max_batch(1000)
+    assert request.all_fit(min(most, 100))
+    assert not request.all_fit(most + 1)
+    assert not replace(request, workload=replace(request.workload, steps=(("decode", decode(most + 1, 1000)),))).all_fit()
+
+
+@pytest.mark.parametrize(
+    ("hit", "tokens", "cached"),
+    [(None, None, 0), (0.5, None, 50), (0.999, None, 99), (1, None, 99), (0, None, 0), (None, 99, 99), (None, "0", 0)],
+)
+def test_tokens_in_the_prefix_cache(hit: float | None, tokens: object, cached: int) -> None:
+    """Of 100 tokens, as a share or in tokens: at least one is computed."""
+    assert cached_prefix(100, hit, tokens) == cached
+    for wrong in ((0.5, 50), (None, 100)):
+        with pytest.raises(InputError, match="--cached-prefix"):
+            cached_prefix(100, *wrong)
+
+
+@pytest.mark.parametrize(
+    ("segments", "batch", "new", "context", "name"),
+    [
+        ("32x1@4k,1x512@0", 33, 512, 4096, "mixed"), ("2x1@100,3x1@7", 5, 1, 100, "decode"),
+        ("4x700@20", 4, 700, 719, "prefill"), ("1x1@8,2x1@8", 3, 1, 8, "decode"),
+    ],
+)  # fmt: skip
+def test_a_step_by_segments(segments: str, batch: int, new: int, context: int, name: str) -> None:
+    """Sequences of all, the longest prompt, and what the longest has cached before its last token; equal ones are one."""
+    workload = prepare(MODEL, HARDWARE, segments=segments).workload
+    assert (workload.batch, workload.input_len, workload.context, workload.output_len) == (batch, new, context, None)
+    ((phase, step),) = workload.steps
+    assert (phase, workload.segmented, sum(segment.count for segment in step)) == (name, True, batch)
+    assert len(step) == len({(segment.new, segment.cached, segment.decode) for segment in step})
+
+
+def test_experts_of_a_card_without_measurements_add_nothing() -> None:
+    """What engines run beside the grouped products was measured on some cards alone."""
+    added = [prepare("qwen3-30b-a3b", hardware).steps for hardware in ("h200-sxm", "b200-sxm", "mi300x")]
+    assert [steps.experts > 0 for steps in added if steps is not None] == [True, True, False]
+    dense = [prepare(MODEL, hardware).steps for hardware in ("h200-sxm", "mi300x")]
+    assert dense[0] == dense[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "exchange"),
+    [({"dp": 8, "ep": 8}, "all_gather"), ({"dp": 16, "ep": 16}, "all_to_all"), ({"dp": 8, "ep": 8, "deepep_mode": "normal"},
+     "all_to_all")],
+)  # fmt: skip
+def test_how_tokens_go_to_their_experts(options: dict[str, Any], exchange: str) -> None:
+    """Inside a server of eight as the engine does it by itself; over more with kernels that send them."""
+    assert prepare("deepseek-v3", "dgx-h100", **options).deployment.expert_exchange == exchange

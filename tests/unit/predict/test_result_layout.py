@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import roofline
 from roofline.documents import SCHEMA_VERSION
+from roofline.predict.duration import Duration
+from roofline.predict.result import Rates, rates_of
 
 NUMBER, MAYBE, TEXT, MAYBE_TEXT, WHOLE, MAYBE_WHOLE, YES_NO = (
     (int, float),
@@ -236,3 +239,33 @@ def test_frame() -> None:
         assert sums.loc[phase.name, "matrix_flops"] == pytest.approx(phase.cost.matrix_flops, rel=1e-12)
         assert sums.loc[phase.name, "bytes"] == pytest.approx(phase.cost.bytes, rel=1e-12)
         assert sums.loc[phase.name, "time_bound_s"] == pytest.approx(phase.time.bound, rel=1e-12)
+
+
+def test_rates_and_shares_of_results() -> None:
+    """Amounts over each time, the ends swapped; shares at the estimate, else at the bound; nothing of what takes no time."""
+    span = Duration(4.0, 9.0, 5.0, 2.0, 10.0, 1.0)
+    assert rates_of(20.0, span) == Rates(floor=20.0, bound=5.0, estimate=4.0, low=2.0, high=10.0)
+    assert rates_of(20.0, Duration(0.0, None)) == Rates(None, None, None, None, None)
+    assert (rates_of(20.0, span).best, rates_of(20.0, Duration(4.0, None)).best) == (4.0, 5.0)
+    result = roofline.analyze("llama-3.1-8b", "dgx-h100", tp=2, batch=8)
+    for phase in result.phases:
+        assert phase.tokens_per_s == rates_of(phase.produced_tokens, phase.pipeline)
+        assert (phase.pipeline_s, phase.time_s, phase.phase) == (phase.pipeline.bound, phase.time, phase.name)
+        for one in (*phase.operators, phase):
+            cost = one.cost
+            parts = (cost.weight_bytes, cost.activation_bytes, cost.kv_read_bytes, cost.kv_write_bytes)
+            assert one.bytes.total == cost.bytes == sum(parts)
+            assert (one.flops.matrix, one.flops.vector) == (cost.matrix_flops, cost.vector_flops)
+            assert one.flops.total == cost.matrix_flops + cost.vector_flops
+            assert one.link_bytes == cost.link_bytes
+            if cost.bytes:
+                assert one.arithmetic_intensity == pytest.approx(one.flops.total / cost.bytes)
+        for operator in phase.operators:
+            if operator.kind == "overhead":
+                assert (operator.bound_by, operator.arithmetic_intensity) == ("overhead", None)
+            else:
+                assert operator.mfu == pytest.approx(operator.times.matrix / operator.time.estimate)
+                assert operator.mbu == pytest.approx(operator.times.memory / operator.time.estimate)
+                assert operator.bound_by == operator.times.bound_by
+    bare = replace(result.phases[0].operators[0], time=Duration(2.0, None))
+    assert bare.mbu == pytest.approx(bare.times.memory / 2)

@@ -8,9 +8,15 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
+from roofline.predict.batch_limits import critical_batch_step
 from roofline.predict.duration import Duration
 from roofline.predict.limits import first_of, limits
-from roofline.predict.slo import Allowed, Slo, Tpot, allowed, largest_within
+from roofline.predict.request import prepare
+from roofline.predict.slo import Allowed, Slo, Tpot, allowed, largest_within, within
+from roofline.predict.timing import pipeline
+from roofline.specs.workload import Segment, decode
+
+pytestmark = pytest.mark.every_case
 
 
 def _tpot(model: str, hardware: str, batch: int, context: int, **options: Any) -> Any:
@@ -211,3 +217,68 @@ def test_compute_is_that_of_analyze() -> None:
         assert (
             row.critical_batch == roofline.analyze("llama-3.1-8b", "h100-sxm", context=row.context).limits.critical_batch_step
         )
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, []), ({"ttft": "1 s"}, ["ttft"]), ({"tpot": "50 ms"}, ["tpot"]), ({"max_num_seqs": 9}, ["max_num_seqs"]),
+        ({"tpot": 0.05, "ttft": 1.0, "prefix_hit": 0.5}, ["prefix_hit", "tpot", "ttft"]),
+    ],
+)  # fmt: skip
+def test_what_a_limit_goes_by_is_noted(given: dict[str, Any], names: list[str]) -> None:
+    """Objectives and limits that were given, and no workload, which is what is looked for."""
+    notes = {note.name: note for note in limits("llama-3.1-8b", "h100-sxm", context="2k", **given).assumptions}
+    asked = {"ttft", "tpot", "max_num_seqs", "prefix_hit", "cached_prefix", "batch", "input_len"}
+    assert sorted(asked & set(notes)) == names
+    assert all(notes[name].origin == "given" for name in names)
+    if "prefix_hit" in given:
+        assert "its TTFT is that of the rest" in notes["prefix_hit"].why
+
+
+@pytest.mark.parametrize("options", [{}, {"dp": 2, "tp": 2}, {"shared_prefix": 1000}, {"pp": 2}])
+def test_every_figure_of_a_row(options: dict[str, int]) -> None:
+    """What fits, what binds, what an objective allows, and times and bytes of that batch: all as `analyze` has them."""
+    found = limits("llama-3.1-8b", "dgx-h100", context="2k,8k", tpot="30 ms", ttft="400 ms", **options)
+    document, flat = found.to_dict(), found.flat()
+    assert [row.context for row in found.rows] == [2048, 8192]
+    for row, plain, line in zip(found.rows, document["rows"], flat, strict=True):
+        context, allowed = row.context, row.allowed
+        request = prepare("llama-3.1-8b", "dgx-h100", **options, context=context)
+        memory = request.memory
+        assert row.max_batch_memory == memory.max_batch(context)
+        assert row.critical_batch == critical_batch_step(memory, request.hardware, context)
+        named = {"memory": row.max_batch_memory, "compute": row.critical_batch, "slo": allowed.batch}
+        least = min(batch for batch in named.values() if batch is not None)
+        assert (row.batch, named[row.first]) == (least, least)  # type: ignore[index]
+        assert row.usable == min(batch for batch in (row.max_batch_memory, allowed.batch) if batch is not None)
+        assert row.tpot == pipeline(request, decode(least, context))
+        cached = min(options.get("shared_prefix", 0), context - 1)
+        assert row.ttft == pipeline(request, (Segment(1, context - cached, cached),))
+        part = memory.tightest(decode(row.usable, context))
+        assert row.kv_bytes_per_sequence == part.kv_bytes(context + 1, allocated=True)
+        assert row.shared_bytes == options.get("shared_prefix", 0) // 16 * 16 * 131072
+        assert row.late == (row.ttft.estimate > 0.4)  # type: ignore[operator]
+        assert row.tpot is not None
+        for name in ("bound", "estimate"):
+            rate = least / getattr(row.tpot, name)
+            assert row.rate(name) == getattr(row.tokens_per_s, name) == plain["tokens_per_s"][name] == pytest.approx(rate)
+            assert line[f"tokens_per_s_{name}"] == pytest.approx(rate)
+            assert line[f"tpot_{name}_s"] == getattr(row.tpot, name)
+            assert line[f"ttft_{name}_s"] == getattr(row.ttft, name)
+        assert plain["tokens_per_s"]["low"] == least / row.tpot.high  # type: ignore[operator]
+        assert plain["tokens_per_s"]["high"] == least / row.tpot.low  # type: ignore[operator]
+        assert (plain["max_batch_slo"], plain["max_batch_slo_bound"]) == (row.max_batch_slo, row.max_batch_slo_bound)
+        assert plain["max_batch_slo_interval"] == [allowed.low, allowed.high]
+        for key in ("context", "first", "batch", "kv_bytes_per_sequence", "state_bytes_per_sequence", "shared_bytes"):
+            assert plain[key] == line[key] == getattr(row, key)
+    assert (found.basis, found.possible, found.unfit) == ("estimate", any(row.usable for row in found.rows), None)
+    assert found.critical_batch.linear == found.critical_batch_linear
+    assert document["slo"] == {"ttft_s": 0.4, "tpot_s": 0.03, "basis": "estimate"}
+
+
+def test_a_batch_beyond_all_deployments_is_no_limit() -> None:
+    """2^20 sequences of a replica and more set no limit; one fewer does. Two replicas have twice as many."""
+    for most, batch in ((2**20 - 1, 2 * (2**20 - 1)), (2**20, None), (2**22, None)):
+        slo = Slo(tpot=(most + 0.5) * 1e-9)
+        assert within(slo, None, lambda size: Duration(size / 2 * 1e-9, None), "bound", 2) == batch

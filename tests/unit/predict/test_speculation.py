@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.predict.drafts import read_options
+from roofline.predict.drafts import read_options, resolve
 from roofline.predict.limits import limits
+from roofline.predict.timing import pipeline, timed
+from roofline.specs.workload import Segment, decode, prefill
+
+pytestmark = pytest.mark.every_case
 
 NAMES = ("bound", "estimate", "low", "high")
 DRAFTED = {"speculative_model": "llama-3.2-1b", "num_speculative_tokens": 3, "acceptance": 0.7}
@@ -242,3 +248,148 @@ def test_limits_with_speculation() -> None:
     batches = {line.variant: line.max_batch_memory for line in found.variants}
     assert batches["no speculative decoding"] == ask().memory.max_batch
     assert found.inputs["draft"]["name"] == "llama-3.2-1b"
+
+
+FIELDS = ("floor", "bound", *NAMES[1:])
+
+
+@pytest.mark.parametrize("drafted", [1, 4])
+@pytest.mark.parametrize(("hardware", "options"), [("h100-sxm", {}), ("dgx-h100", {"dp": 2, "tp": 2})])
+def test_every_time_of_a_round(drafted: int, hardware: str, options: dict[str, int]) -> None:
+    """Steps of the draft at the mean of the first and the last context, the step of K + 1 tokens, and the comparison of K.
+
+    A verification takes no less than a decode step; prompts pass both models; a request is a mean over its contexts.
+    """
+    given = {**DRAFTED, "num_speculative_tokens": drafted, **options}
+    request, speculation = resolve("llama-3.1-8b", hardware, **given, batch=7, input_len=300, output_len=40, context=900)
+    assert speculation is not None
+    draft, replicas = speculation.draft, options.get("dp", 1)
+    assert draft.step is not None
+    ends = [draft.step(decode(7, context)) for context in (900, 900 + drafted - 1)]
+    segments = (Segment(7, drafted + 1, 900, decode=True),)
+    step, plain = pipeline(speculation.verifier, segments), pipeline(request, decode(7, 900))
+    compared = speculation.comparison(7)
+    assert (compared.rows, compared.choices) == (-(-7 // replicas) * drafted, 128256)
+    compare = timed(request, {"rejection": (compared, 1)}, segments)
+    tokens = 1 + sum(0.7**number for number in range(1, drafted + 1))
+    assert speculation.tokens == pytest.approx(tokens)
+    drafting, verifying = speculation.drafting(7, 900), speculation.verifying(7, 900)
+    tpot, prompts = speculation.tpot(7, 900), request.workload.prompts
+    for name in FIELDS:
+        assert getattr(drafting, name) == pytest.approx(drafted * sum(getattr(end, name) for end in ends) / 2)
+        expected = getattr(step, name) + getattr(compare, name)
+        expected = expected if name in ("bound", "floor") else max(expected, getattr(plain, name))
+        assert getattr(verifying, name) == pytest.approx(expected)
+        assert getattr(tpot, name) == pytest.approx((getattr(drafting, name) + expected) / tokens)
+        both = getattr(pipeline(request, prompts), name) + getattr(draft.step(prompts), name)
+        assert getattr(speculation.prefill(prompts), name) == pytest.approx(both)
+    contexts = speculation.contexts
+    assert len(contexts) == 9
+    assert sum(contexts) / 9 == pytest.approx(300 + 38 / 2, abs=0.5)  # 39 steps after 300 to 338 tokens
+    assert (contexts[0], contexts[-1]) == (300 + round(39 / 18 - 0.5), 300 + round(39 * 17 / 18 - 0.5))
+    times, mean = speculation.request_times(), sum(speculation.tpot(7, context).bound or 0 for context in contexts) / 9
+    assert times["tpot_s"].bound == pytest.approx(mean)
+    assert times["e2e_s"].bound == pytest.approx((speculation.prefill(prompts).bound or 0) + 39 * mean)
+    assert speculation.by_batch(900)(7) == tpot
+
+
+@pytest.mark.parametrize(("output_len", "contexts"), [(None, [900]), (1, [900]), (2, [300]), (4, [300, 301, 302])])
+def test_contexts_of_few_tokens(output_len: int | None, contexts: list[int]) -> None:
+    """Each step of a short output; without one, the context of the decode step."""
+    _, speculation = resolve("llama-3.1-8b", "h100-sxm", **DRAFTED, input_len=300, context=900, output_len=output_len)
+    assert speculation is not None
+    assert speculation.contexts == contexts
+    if output_len == 1:
+        times = speculation.request_times()
+        assert (times["tpot_s"].bound, times["e2e_s"]) == (None, times["ttft_s"])
+
+
+def test_memory_with_a_draft() -> None:
+    """Of decoded sequences K tokens more, in both caches; logits of all of them, or the draft's working set if that is more."""
+    request, speculation = resolve("llama-3.1-8b", "h100-sxm", **DRAFTED, batch=8)
+    assert speculation is not None
+    part, draft = request.memory.fullest_stage, speculation.draft.memory
+    assert draft is not None
+    alone, small = request.memory.alone().fullest_stage, draft.fullest_stage  # type: ignore[attr-defined]
+    for step in (decode(8, 2045), prefill(3, 999), (*decode(5, 100), Segment(2, 300, 0))):
+        more = tuple(replace(one, new=one.new + 3) if one.decode else one for one in step)
+        assert part.needed_bytes(step) == alone.needed_bytes(more) + small.needed_bytes(more)
+        rows = sum(one.count * one.new for one in more)
+        working = alone.activation_bytes(step)
+        if any(one.decode for one in step):
+            tokens = 2 * (rows * 4096 + max(rows * (4096 + 128256), rows * 3 * 14336))
+            working = tokens
+        assert part.activation_bytes(step) == max(working, small.activation_bytes(step))
+    assert part.loaded_bytes == alone.loaded_bytes + speculation.draft.weights_bytes
+    for length in (1, 16, 1000):
+        own, others = alone.layout.bytes(length - 1, 1), small.layout.bytes(length - 1, 1)
+        assert part.own_cache_share(length) == own / (own + others)
+    assert part.layouts == (alone.layout, small.layout)
+    left = part.usable_bytes(decode(8, 999))
+    share = 131072 / (131072 + 32768)
+    assert part.kv_capacity_tokens(decode(8, 999)) == int(left // (16 * 131072) * 16 * share)
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_one_more_layer_by_hand(tp: int) -> None:
+    """Of a layer of Llama 3.1 8B the matrices are divided; two more norms and a projection of 2 x 4096 to 4096 are not."""
+    given = {"speculative_method": "mtp", "num_speculative_tokens": 2, "acceptance": 0.5, "dp": 2, "tp": tp}
+    _, speculation = resolve("llama-3.1-8b", "dgx-h100", **given)
+    assert speculation is not None
+    draft, width = speculation.draft, 4096
+    layer = (width * (4096 + 2 * 1024) + 4096 * width + 3 * width * 14_336) / tp + 2 * width
+    assert draft.weights_bytes == 2 * (layer + 2 * width + 2 * width * width)
+    assert draft.graph is not None
+    assert draft.step is not None
+    step = (*decode(7, 100), Segment(3, 20, 0))
+    graph = draft.graph(step)
+    rows = 4 * 1 + 2 * 20
+    for name in ("mtp/embedding_norm", "mtp/hidden_norm"):
+        norm, repeat = graph[name]
+        assert (norm.dims()["rows"], norm.dims()["width"], repeat) == (rows, width, 1)
+    projection, _ = graph["mtp/projection"]
+    assert [projection.dims()[name] for name in "mnk"] == [rows, width, 2 * width]
+    assert draft.request is not None
+    assert draft.step(step) == timed(draft.request, graph, step)
+    assert graph["layers/mlp/down_proj"][1] == 1
+    assert draft.memory is not None
+    assert draft.memory.fullest_stage.kv_bytes_per_token == 2 * 8 * 128 * 2 / tp
+    (note,) = draft.notes
+    assert note.origin == "assumed"
+    _, other = resolve("deepseek-v3", "dgx-h200", **{**given, "tp": 4, "dp": 1})
+    assert other is not None
+    assert [one.origin for one in other.draft.notes] == ["default"]
+
+
+@pytest.mark.parametrize(("size", "origin", "divided"), [(None, "default", 2), (1, "given", 1), (2, "given", 2)])
+def test_a_draft_model_on_some_devices(size: int | None, origin: str, divided: int) -> None:
+    """Over as many as the model, unless another number is given; what the engine adds is not in its steps."""
+    request, speculation = resolve(
+        "llama-3.1-8b", "dgx-h100", **DRAFTED, tp=2, speculative_draft_tensor_parallel_size=size, kv_cache_dtype="fp8"
+    )
+    assert speculation is not None
+    draft = speculation.draft
+    notes = {note.name: note for note in draft.notes}
+    assert (notes["draft_tensor_parallel_size"].value, notes["draft_tensor_parallel_size"].origin) == (divided, origin)
+    assert notes["draft"].value == draft.name == "llama-3.2-1b"
+    assert draft.request is not None
+    assert draft.step is not None
+    assert draft.request.steps is None
+    assert draft.request.deployment.tensor_parallel_size == divided
+    assert draft.request.precision.kv == request.precision.kv
+    assert draft.step(decode(3, 9)) == pipeline(draft.request, decode(3, 9))
+    assert [entry.role for entry in draft.inputs] == ["draft"]
+    with pytest.raises(RooflineError, match="more than the 2 devices"):
+        resolve("llama-3.1-8b", "dgx-h100", **DRAFTED, tp=2, speculative_draft_tensor_parallel_size=4)
+
+
+def test_rounds_without_estimates() -> None:
+    """On a processor, of which no kernels are fitted: bounds alone, by which it breaks even."""
+    host = Path(__file__).resolve().parents[3] / "measurements" / "amd-epyc-x2" / "2026-11-20" / "hardware.yaml"
+    found = ask("llama-3.2-1b", host, **{**DRAFTED, "speculative_model": "llama-3.2-1b"}, ignore_capacity=True).speculative
+    assert (found.verifying.estimate, found.tpot.estimate, found.basis) == (None, None, "bound")
+    assert found.round.bound == pytest.approx(found.drafting.bound + found.verifying.bound)
+    tokens = 1 + 0.7 + 0.7**2 + 0.7**3
+    assert found.tpot.bound == pytest.approx(found.round.bound / tokens)
+    assert found.speedup("bound") == pytest.approx(found.plain.bound * tokens / found.round.bound)
+    assert (found.rate("bound"), found.rate("estimate")) == (pytest.approx(8 / found.tpot.bound), None)

@@ -142,3 +142,17 @@ def test_a_floor_has_states_in_and_out() -> None:
     """Two sequences of which one goes on: 8 channels by 3 columns of 2 B are read once and written twice; 8 filters of 4."""
     convolution = CausalConv(tokens=6, sequences=2, resumed=1, channels=8, kernel=4)
     assert floor_parts(convolution, load_hardware("h100-sxm")[0]) == {"weights": 64, "state": 48 + 96}
+
+
+def test_states_alone_set_no_limit_to_a_context() -> None:
+    """No layer keeps anything per token: the formula is infinity, there is no number, and a note says why."""
+    found = explain(_hybrid(0, 32), "max_context", "h100-sxm")
+    assert (found.formula, found.latex, found.substituted, found.value, found.unit) == ("∞", r"\infty", "∞", None, "tokens")
+    assert found.source.startswith("Kwon")
+    assert [part.subject for part in found.parts] == ["memory left", "activations of a sequence"]
+    (note,) = [note for note in found.assumptions if note.name == "max_context"]
+    assert (note.value, note.origin, note.why) == (
+        None,
+        "default",
+        "no layer keeps anything per token, so memory sets no limit",
+    )

@@ -12,11 +12,13 @@ from roofline.cost import ZERO
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph.sharding import caches, states
 from roofline.predict.analyze import analyze
-from roofline.predict.explain.explain import QUANTITIES, Explainer, explain, subjects
+from roofline.predict.explain.explain import QUANTITIES, Explainer, explain, explain_step, subjects
 from roofline.predict.explain.explanation import Explanation
 from roofline.predict.parameters import count_parameters
+from roofline.predict.request import prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import shipped
+from roofline.specs.workload import decode
 
 TEMPLATE = str(shipped("models") / "_template.yaml")
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
@@ -91,6 +93,18 @@ def test_max_batch_and_max_context_show_what_is_left() -> None:
     assert left.value == pytest.approx(0.9 * 80 * 2**30 - 8_030_261_248 * 2)
     assert found.value == left.value // (257 * 16 * 131_072 + working.value)
     assert found.formula.startswith("⌊M_free / (")
+
+
+@pytest.mark.parametrize("options", [{}, {"dp": 2, "batch": 6}, {"engine": "trtllm"}, {"engine": "sglang"}], ids=str)
+def test_what_a_sequence_takes_beside_its_cache(options: dict[str, Any]) -> None:
+    """Activations of one sequence of a replica, or the share of them that an engine's share of free memory leaves out."""
+    replicas, memory = options.get("dp", 1), prepare(LLAMA, "dgx-a100", **options).memory
+    left, working = explain(LLAMA, "max_batch", "dgx-a100", **options).parts
+    part, one = memory.fullest_stage, decode(replicas, 1024)
+    share = {"trtllm": memory.utilization, "sglang": 0}.get(options.get("engine", ""), 1)
+    assert working.value == pytest.approx(part.activation_bytes(one) * share)
+    taken = part.activation_bytes(one) * (1 if share else 0)
+    assert left.value == pytest.approx(part.left_bytes(part.loaded_bytes, taken) + working.value)
 
 
 def same_max_context(model: str, hardware: str, options: dict[str, Any], searched: int | None) -> None:
@@ -256,3 +270,51 @@ def test_every_symbol_is_in_the_legend() -> None:
 
     for subject in UNTIMED:
         check(explain("gpt-oss-20b" if subject != "max_context" else LLAMA, subject, A100))
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("images", "options"), [(2, {"dp": 2, "batch": 6}), (1, {"tp": 2, "phase": "prefill"})])
+def test_the_encoder_of_images(images: int, options: dict[str, Any]) -> None:
+    """Bounds and estimates of the encoder and of its operators are those of `analyze`; TTFT has them before the prompts."""
+    given = {"batch": 3, "input_len": 100, **options, "images": images}
+    result = analyze("gemma-3-12b", "dgx-h100", **given)
+    assert result.encoder is not None
+    of_request = Explainer("gemma-3-12b", "dgx-h100", **given)
+    time, ttft = result.encoder.time, result.first_token
+    assert ttft is not None
+    for which in ("bound", "estimate", "floor"):
+        assert of_request.explain(f"encoder {which}").value == pytest.approx(getattr(time, which), rel=1e-12)
+    assert of_request.explain("ttft bound").value == pytest.approx(ttft.bound, rel=1e-12)
+    for operator in result.encoder.operators[::5]:
+        found = of_request.explain(operator.path)
+        parts = {part.subject: part.value for part in found.parts}
+        for name in ("matrix_flops", "vector_flops", "weight_bytes", "activation_bytes"):
+            assert parts.get(name, 0) == pytest.approx(getattr(operator.cost, name), rel=1e-12), (operator.path, name)
+    first = result.encoder.operators[0].path
+    assert first in subjects("gemma-3-12b")
+    named = [(phase, found.subject) for phase, found in explain_step(of_request._symbolic.request)]
+    assert named[0] == ("encoder", first)
+    with pytest.raises(InputError, match="--images"):
+        explain("gemma-3-12b", first, "dgx-h100")
+    with pytest.raises(InputError, match="--images"):
+        explain("gemma-3-12b", "encoder", "dgx-h100")
+
+
+def test_an_operator_with_a_bound_of_its_own() -> None:
+    """Its FLOP over the peak, its bytes over the bandwidth, the longer; none where it is sent, or without hardware."""
+    found = explain(LLAMA, "layers/mlp/down_proj", A100, batch=8)
+    parts = {part.subject: part.value for part in found.parts}
+    moved = parts["weight_bytes"] + parts["activation_bytes"]
+    assert parts["bytes"] == moved
+    assert parts["arithmetic_intensity"] == pytest.approx(parts["matrix_flops"] / moved)
+    assert parts["time_bound"] == pytest.approx(max(parts["matrix_flops"] / 312e12, moved / 2039e9))
+    alone = explain(LLAMA, "final_norm", A100, batch=8)
+    vector = {part.subject: part.value for part in alone.parts}
+    assert vector["time_bound"] == pytest.approx(max(vector["vector_flops"] / 19.5e12, vector["bytes"] / 2039e9), rel=1e-3)
+    assert alone.value == vector["bytes"]
+    assert "time_bound" not in {part.subject for part in explain(LLAMA, "layers/mlp/down_proj", batch=8).parts}
+    sent = explain(LLAMA, "layers/mlp/all_reduce", "dgx-a100", tp=2)
+    assert {"link_bytes", "messages"} <= {part.subject for part in sent.parts}
+    assert "time_bound" not in {part.subject for part in sent.parts}
+    (step,) = [note for note in found.assumptions if note.name == "step"]
+    assert step.value == "decode"

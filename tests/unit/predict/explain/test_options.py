@@ -8,6 +8,7 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
+from roofline.predict.explain.explain import Explainer
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,37 @@ def test_speculative_decoding(acceptance: float) -> None:
     assert explained("break_even_acceptance") == pytest.approx(rounds.break_even_acceptance)
 
 
+@pytest.mark.every_case
+@pytest.mark.parametrize("which", ["bound", "estimate", "floor"])
+@pytest.mark.parametrize("output_len", [None, 12])
+def test_requests_with_drafts(which: str, output_len: int | None) -> None:
+    """TTFT is that of the model and of its draft; TPOT a round, at the mean of its contexts, over its tokens."""
+    options = {"speculative_model": "llama-3.2-1b", "num_speculative_tokens": 3, "acceptance": 0.7, "output_len": output_len}
+    given = {"batch": 8, "input_len": 300, **options}
+    of_request = Explainer("llama-3.1-8b", "h100-sxm", **given)
+    result = roofline.analyze("llama-3.1-8b", "h100-sxm", **given)
+    tpot = result.request.tpot_s if result.request else result.speculative.tpot
+    found = of_request.explain(f"tpot {which}")
+    assert found.value == pytest.approx(getattr(tpot, which), rel=1e-12)
+    numbers = {str(name): float(value) for name, value in found.numbers.items()}
+    below = "" if which == "estimate" else f"_{which}"
+    tokens = 1 + 0.7 + 0.7**2 + 0.7**3
+    assert numbers["N"] == pytest.approx(tokens)
+    assert found.value == pytest.approx((numbers[f"t_draft{below}"] + numbers[f"t_verify{below}"]) / tokens)
+    assert f"mean of {9 if output_len else 1} context" in found.about
+    alone, small = (
+        getattr(roofline.analyze(model, "h100-sxm", batch=8, input_len=300, phase="prefill").prefill.pipeline, which)
+        for model in ("llama-3.1-8b", "llama-3.2-1b")
+    )
+    prompts = of_request.explain(f"ttft {which}")
+    numbers = {str(name): float(value) for name, value in prompts.numbers.items()}
+    assert numbers[f"t_model{below}"] == pytest.approx(alone)
+    if which != "estimate":  # of estimates without what the engine adds, which is once per round
+        assert numbers[f"t_prompts{below}"] == pytest.approx(small)
+    assert prompts.value == pytest.approx(sum(numbers.values()))
+    assert ((found.low, found.high) == (tpot.low, tpot.high)) == (which == "estimate")
+
+
 def test_a_draft_that_never_pays() -> None:
     """A draft that is larger than the model takes longer than it, so that two tokens are not worth a round."""
     options = {"speculative_model": "llama-3.1-8b", "num_speculative_tokens": 1, "acceptance": 0.5}
@@ -72,6 +104,11 @@ def test_a_draft_that_never_pays() -> None:
     assert result.value is None
     assert result.formula == "a + 1 = (t_draft + t_verify) / t_decode"
     assert result.substituted.startswith("1 + 1 < ")
+    assert result.mathml.count("<math>") == result.substituted_mathml.count("<math>") == 1
+    assert "<mo>=</mo>" in result.mathml
+    assert "<mo>&lt;</mo>" in result.substituted_mathml
+    assert result.substituted_mathml.endswith("</math>")
+    assert "a" not in [name for name, _, _ in result.legend]
 
 
 def test_speculative_decoding_is_asked_for() -> None:

@@ -314,3 +314,89 @@ def test_numbers_as_people_write_them() -> None:
     latex = explain(LLAMA, "ridge_point", "a100-sxm-80gb").substituted_latex
     assert latex == r"\frac{312\,\mathrm{TFLOP/s}}{2.039\,\mathrm{TB/s}}"
     assert math.isclose(explain(LLAMA, "ridge_point", "a100-sxm-80gb").value, 312e12 / 2039e9)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("model", "hardware", "options"),
+    [
+        (LLAMA, H100, {"batch": 512, "quantization": "fp8", "context": 50}),
+        (LLAMA, NODE, {"tp": 8, "batch": 4}),
+        ("qwen3-30b-a3b", NODE, {"dp": 16, "ep": 16, "batch": 2048, "context": 20}),
+        ("gpt2", "l4", {"batch": 2}),
+    ],
+    ids=ids_of,
+)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_bound_is_of_amounts_and_rates(model: str, hardware: str, options: dict[str, Any], phase: str) -> None:
+    """FLOP by dtype, bytes moved and bytes sent of the operators that each binds, over its rate; the legend counts them."""
+    result = roofline.analyze(model, hardware, phase=phase, ignore_capacity=True, **options)
+    explained = explain(model, f"{phase} bound", hardware, phase=phase, ignore_capacity=True, **options)
+    numbers = {str(name): float(value) for name, value in explained.numbers.items()}
+    legend = {name: about for name, _, about in explained.legend}
+    card = result.hardware
+    bound: dict[tuple[str, str], list[float]] = {}
+    for operator in (one for one in result.phases[0].operators if one.kind != "overhead"):
+        longest = max(("memory", "matrix", "vector", "link"), key=lambda name, busy=operator.times: getattr(busy, name))
+        cost, dtype = operator.cost, operator.dtype if longest == "matrix" else ""
+        amount = {"memory": cost.bytes, "matrix": cost.matrix_flops, "vector": cost.vector_flops, "link": cost.link_bytes}
+        bound.setdefault((longest, dtype), []).append(amount[longest])
+    several = sum(kind == "matrix" for kind, _ in bound) > 1
+    for (kind, dtype), amounts in bound.items():
+        mark = f"_{dtype}" if several and dtype else ""
+        work = {"memory": "D_memory", "matrix": f"F_compute{mark}", "vector": "F_vector", "link": "D_link"}[kind]
+        rate, speed = {
+            "memory": ("beta", card["bandwidth"]), "matrix": (f"P{mark}", card["peak_flops"].get(dtype)),
+            "vector": ("P_v", card["vector_flops"]), "link": ("β_link", None),
+        }[kind]  # fmt: skip
+        if kind == "link":
+            links = [(numbers[name], numbers[name.replace("D", "β")]) for name in numbers if name.startswith("D_link")]
+            times = [one.times for one in result.phases[0].operators]
+            busy = [one.link for one in times if one.link == one.bound and one.link]
+            assert sum(sent / fast for sent, fast in links) == pytest.approx(sum(busy))
+            continue
+        assert numbers[work] == pytest.approx(sum(amounts))
+        assert numbers[rate] == speed
+        total = sum(len(each) for (other, _), each in bound.items() if other == kind)
+        what = {"memory": "memory-bound", "matrix": "compute-bound", "vector": "bound by vector units"}[kind]
+        assert f"by the {total} {what} operator{'s' * (total > 1)}" in legend[work.replace("beta", "β")]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("model", "hardware", "options", "phase"),
+    [
+        ("qwen3-30b-a3b", NODE, {"dp": 8, "ep": 8, "batch": 64}, "decode"),
+        (LLAMA, "l40s", {"tp": 2, "quantization": "fp8"}, "prefill"),
+        (LLAMA, "mi300x", {}, "decode"),
+    ],
+    ids=ids_of,
+)
+def test_terms_of_a_kernel_are_those_of_its_form(model: str, hardware: str, options: dict[str, Any], phase: str) -> None:
+    """Calls, each term that adds to the others, and what runs at the same time as one term; the longest in the legend."""
+    request = prepare(model, hardware, **options, phase=phase)
+    ((_, step),) = request.workload.steps
+    of_request = Explainer(model, hardware, **options, phase=phase)
+    estimator, graph = request.estimator, build(request.model, request.deployment, request.precision, step)
+    for kernel in kernels(graph):
+        found = of_request.explain(f"{kernel.paths[0]} estimate")
+        numbers = {str(name): float(value) for name, value in found.numbers.items()}
+        terms, fitted = estimator.terms(kernel), estimator.fitted(kernel)
+        together = [name for name in (fitted.form.overlapping if fitted else ()) if name in terms]
+        adding = {name: float(terms[name]) for name in terms if name not in ("total", "bound", *together)}
+        assert numbers.pop("n") == kernel.repeat
+        rest = float(terms["total"]) - sum(adding.values())
+        for name, value in adding.items():
+            assert numbers.pop(f"t_{name}", 0) == pytest.approx(value)
+        if together:
+            assert numbers.pop("t_busy", 0) == pytest.approx(rest, abs=1e-15)
+        assert set(numbers) <= {"t_bound"}
+        assert found.value == pytest.approx(kernel.repeat * float(terms["total"]))
+        if fitted is None:
+            assert (found.source, "none like it was measured" in found.about) == ("no measurement", True)
+            continue
+        constants = {name: value for name, value, about in found.legend if about.startswith("fitted: ")}
+        assert constants == {one.name: float(fitted.values[one.name]) for one in fitted.form.parameters}
+        if fitted.family.rows:
+            assert found.source.startswith(fitted.source)
+        assert f"form {fitted.form.name}: " in found.about

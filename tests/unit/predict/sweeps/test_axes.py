@@ -9,6 +9,8 @@ import pytest
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.sweeps.axes import AXES, DEPLOYMENT, read, values_of
 
+pytestmark = pytest.mark.every_case
+
 
 @pytest.mark.parametrize(
     ("text", "values"),
@@ -19,6 +21,8 @@ from roofline.predict.sweeps.axes import AXES, DEPLOYMENT, read, values_of
         ("1:10:x1.5", (1, 2, 3, 5, 8)),  # 1, 1.5, 2.25, 3.375, 5.0625, 7.59: each whole number once
         ("1k:8k:x2", (1024, 2048, 4096, 8192)),
         ("1:1000:log4", (1, 10, 100, 1000)),
+        ("2:200:log3", (2, 20, 200)),
+        ("7:700:log1", (7,)),
         ("1:3:log50", (1, 2, 3)),
         ("8, 1:4:x2, 1k", (8, 1, 2, 4, 1024)),
     ],

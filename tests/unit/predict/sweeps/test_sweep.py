@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
 import roofline
-from roofline.errors import InputError, UnknownNameError
+from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.sweeps import sweep
-from roofline.predict.sweeps.spec import Sweep
+from roofline.predict.sweeps.spec import Sweep, is_sweep_file, load_sweep_file
 
 GRID: dict[str, Any] = {
     "model": ["llama-3.1-8b", "mixtral-8x7b"],
@@ -169,3 +170,46 @@ def test_values_that_no_configuration_could_have() -> None:
 def test_columns_are_checked() -> None:
     with pytest.raises(UnknownNameError, match="fits"):
         sweep({"model": "gpt2", "hardware": "l4"}, columns=["fit"])
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("options", "axis", "phase", "values", "left"),
+    [
+        ({"max_num_seqs": 4}, "batch", "decode", [4, 5], [4]),
+        ({"max_num_seqs": 4, "dp": 2}, "batch", "decode", [7, 8, 9], [7, 8]),
+        ({"max_model_len": 100}, "context", "decode", [98, 99, 100], [98, 99]),  # and the new token
+        ({"max_model_len": 100}, "input_len", "prefill", [99, 100, 101], [99, 100]),
+        ({"shared_prefix": 50}, "context", "decode", [49, 50, 60], [50, 60]),
+        ({"cached_prefix": 50}, "input_len", "prefill", [49, 50, 51], [51]),
+        ({"shared_prefix": 50, "prefix_hit": 0.5}, "input_len", "prefill", [99, 100, 1], [100, 1]),  # 49 of 99 are cached
+    ],
+)
+def test_limits_leave_points_out(options: dict[str, Any], axis: str, phase: str, values: list[int], left: list[int]) -> None:
+    """Those at the limit are there, and every point that is not is refused with a reason."""
+    grid = {"model": "llama-3.2-1b", "hardware": "dgx-h100", "phase": phase, "batch": [2], **options, axis: values}
+    found = sweep(grid, columns=["time_bound_s"])
+    assert found[axis].tolist() == left
+    refused = found.attrs["refused"]
+    assert sum(entry["points"] for entry in refused) == len(values) - len(left)
+    for value, seconds in zip(left, found["time_bound_s"], strict=True):
+        lengths = {"context": 1024} if phase == "decode" else {"input_len": 1024}
+        step = roofline.analyze("llama-3.2-1b", "dgx-h100", phase=phase, **{**lengths, "batch": 2, **options, axis: value})
+        assert seconds == pytest.approx(step.phases[0].time.bound, rel=1e-12)
+
+
+def test_a_wrong_axis_in_a_file_has_its_place(tmp_path: Path) -> None:
+    """The line and the column of the axis; a file without one is read as it is."""
+    path = tmp_path / "sweep.yaml"
+    text = "schema_version: 1\nkind: sweep\ngrid:\n  model: gpt2\n  hardware: l4\n  batch: {}\n"
+    path.write_text(text.format("1:8:x2"), encoding="utf-8")
+    assert is_sweep_file(path)
+    assert load_sweep_file(path).grid["batch"] == "1:8:x2"
+    path.write_text(text.format("8:1"), encoding="utf-8")
+    with pytest.raises(SpecError, match="is no range") as error:
+        load_sweep_file(path)
+    assert (error.value.line, error.value.column) == (6, 3)
+    path.write_text("kind: other", encoding="utf-8")
+    assert not is_sweep_file(path)
+    assert not is_sweep_file(tmp_path / "none.yaml")
+    assert not is_sweep_file(tmp_path / "sweep.json")
