@@ -35,7 +35,7 @@ from roofline.serving.simulation.server import (
     resolve_server,
     resolve_speculative_replica,
 )
-from roofline.serving.simulation.workload import Workload, read_workload
+from roofline.serving.simulation.workload import Workload, flagged, read_workload
 from roofline.serving.traffic.classes import Traffic
 from roofline.serving.traffic.scalars import parse_share
 from roofline.serving.traffic.trace import Trace as RequestTrace
@@ -379,10 +379,7 @@ def _planned_warm_up(warm_up: Any, num_runs: int, workload: Workload, server: Se
             raise InputError("--warm-up: the workload has a warm-up of its own; leave one of them out")
         return 0.0, WarmUp(0, "workload", "the first of each client, as the workload states")
     if warm_up is not None:
-        try:
-            share = parse_share(warm_up)
-        except InputError as error:
-            raise InputError(f"--warm-up: {error}") from None
+        share = flagged("warm-up", parse_share, warm_up)
         return share, WarmUp(0, "given", "of the requests of each run, its first ones, are not counted")
     if changing := changes(workload, server):
         return 0.0, WarmUp(0, "none", f"{changing}: all requests count")

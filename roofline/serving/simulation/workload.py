@@ -306,11 +306,11 @@ def read_workload(  # noqa: C901 - each way to say what comes, once
         )
     limits: _Limits = {
         "requests": number,
-        "until": math.inf if until is None else _flag("until", parse_seconds, until),
+        "until": math.inf if until is None else flagged("until", parse_seconds, until),
     }
-    target_rate = None if rate is None else _flag("rate", parse_rate, rate)
-    over = None if profile is None else _flag("profile", parse_profile, profile)
-    seconds = None if day is None else _flag("day", parse_seconds, day)
+    target_rate = None if rate is None else flagged("rate", parse_rate, rate)
+    over = None if profile is None else flagged("profile", parse_profile, profile)
+    seconds = None if day is None else flagged("day", parse_seconds, day)
     if isinstance(workload, Workload):
         return workload
     if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
@@ -501,7 +501,12 @@ def _limit(limits: _Limits, notes: list[Assumption], arrivals: Arrivals | Client
         notes.append(Assumption("requests", DEFAULT_REQUESTS, "default", "that come; --requests and --until set another end"))
 
 
-def _flag(name: str, parse: Callable[[Any], T], value: Any) -> T:
+def flagged(name: str, parse: Callable[[Any], T], value: Any) -> T:
+    """The value of a flag as `parse` returns it; an error names the flag.
+
+    Raises:
+        InputError: `parse` refuses the value.
+    """
     try:
         return parse(value)
     except InputError as error:

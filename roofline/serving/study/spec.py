@@ -20,7 +20,8 @@ from roofline.errors import InputError, RooflineError, SpecError, UnknownNameErr
 from roofline.predict.options import ALIASES, DEPLOYMENT, of_groups
 from roofline.serving.options import SIMULATE
 from roofline.serving.simulation.simulate import simulate
-from roofline.serving.traffic.scalars import parse_rate
+from roofline.serving.simulation.workload import flagged
+from roofline.serving.traffic.scalars import parse_rate, parse_seconds, parse_share
 from roofline.specs.base import Scalar, Spec
 from roofline.specs.prices import load_prices
 from roofline.specs.yaml_file import SectionErrors, YamlFile, read_yaml
@@ -297,12 +298,26 @@ def _try(study: Study, deployment: str, policy: str, fail: Fail, file: YamlFile)
     if is_closed_file(given.get("workload")):
         del given["requests"]  # it has a number of its own
     try:
+        _check_lengths(options)
         result = simulate(given.pop("model"), given.pop("hardware"), **given)
     except RooflineError as error:
         raise _placed(error, study, deployment, policy, fail, file) from None
     for role, entry in result.inputs.items():
         name = role if study.inputs.get(role, entry)["sha256"] == entry["sha256"] else f"{role} {entry['name']}"
         study.inputs[name] = {"name": entry["name"], "sha256": entry["sha256"]}
+
+
+def _check_lengths(options: Options) -> None:
+    """Read what says how long a run is, which one request leaves out.
+
+    Raises:
+        InputError: one of them is wrong; the message names its flag.
+    """
+    if options.get("requests") is not None:
+        parse_count(options["requests"], "--requests", minimum=1)
+    for name, parse in (("until", parse_seconds), ("warm_up", parse_share)):
+        if options.get(name) is not None:
+            flagged(name.replace("_", "-"), parse, options[name])
 
 
 def is_closed_file(workload: Any) -> bool:
