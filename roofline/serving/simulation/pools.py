@@ -387,13 +387,19 @@ def _mean_lengths(load: Workload) -> tuple[int, float]:
     return max(round(prompt), 1), max(output, 1.0)
 
 
+def _num_held(server: ServerConfig, tokens: int) -> int:
+    """Sequences of a length whose blocks the KV cache can hold."""
+    config = server.config
+    return config.num_gpu_blocks // (-(-tokens // config.block_size) + config.num_fixed_blocks)
+
+
 def prompt_rate(server: ServerConfig, load: Workload) -> float:
-    """Return the prompts/s of mean length that one replica computes without a pause."""
+    """Return the prompts/s of mean length that one replica computes without a pause, as many at a time as its limits allow."""
     prompt, _ = _mean_lengths(load)
     cached = min(round(prompt * load.mean_hit), prompt - 1)
     budget = server.config.max_num_batched_tokens // server.config.num_microbatches
     if prompt - cached <= budget:
-        several = max(min(budget // (prompt - cached), server.config.max_num_seqs), 1)
+        several = max(min(budget // (prompt - cached), server.tables.max_num_seqs, _num_held(server, prompt)), 1)
         return server.tables.ranks * several / server.tables.mixed(0, 0, [(prompt - cached, cached)] * several)
     seconds = sum(
         server.tables.mixed(0, 0, [(min(budget, prompt - done), done)]) for done in range(cached, prompt, budget)
@@ -408,8 +414,7 @@ def output_rate(server: ServerConfig, load: Workload) -> float:
     if output <= 1:
         return math.inf
     config = server.config
-    held = -(-round(prompt + output / 2) // config.block_size) + config.num_fixed_blocks
-    most = max(min(config.max_num_seqs, config.num_gpu_blocks // held), 1)
+    most = max(min(config.max_num_seqs, _num_held(server, round(prompt + output / 2))), 1)
     limit = min((one.tpot for one in load.classes if one.tpot), default=math.inf)
 
     def seconds(number: int) -> float:

@@ -226,6 +226,21 @@ def test_rate_matching_takes_the_best_split() -> None:
     assert any(note.name == "prefill_replicas" and "rate matching" in note.why for note in found.assumptions)
 
 
+def test_rate_matching_computes_as_many_prompts_as_the_cache_holds() -> None:
+    """64 blocks of 16 tokens hold 21 prompts of 40 tokens, three blocks each: as of at most 21 sequences."""
+    why = [
+        next(
+            note.why
+            for note in roofline.simulate(
+                "gpt2", "h100-sxm", mfu=0.5, rate=9, requests=8, input_len=40, output_len=5, disaggregated=True, **limit
+            ).assumptions
+            if note.name == "prefill_replicas"
+        )
+        for limit in ({"num_gpu_blocks_override": 64}, {"max_num_seqs": 21}, {"max_num_seqs": 20})
+    ]
+    assert why[0].split(" and ")[0] == why[1].split(" and ")[0] != why[2].split(" and ")[0]
+
+
 POOLS = """kind: pools
 prefill: {replicas: 2, tensor-parallel-size: 2}
 decode: {replicas: 1, hardware: h200-sxm, max_num_seqs: 64}
