@@ -252,7 +252,17 @@ def of_studies(choices: Choices) -> Case:
         "rates": choices.listed(_rate, 2),
     }
     content |= choices.some({"seeds": (1, [3], 2), "deployments": ({"one": {"tp": 1}}, {"two": {"tp": 2}})}, 1)
-    return command("study study.yaml -o runs", study_yaml=written(choices.sometimes_bent(content)))
+    return command("study study.yaml -o runs", study_yaml=written(_short(choices.sometimes_bent(content))))
+
+
+def _short(study: Data) -> Data:
+    """The same study with at most 20 seeds and requests, of which more take long by right; more seeds than are allowed stay."""
+    for section, name, most in ((study, "seeds", 100_000), (study.get("options"), "requests", float("inf"))):
+        if isinstance(section, dict):
+            number = {"8k": 8192}.get(str(section.get(name)), section.get(name))
+            if isinstance(number, int | float) and 20 < number <= most:
+                section[name] = 20
+    return study
 
 
 # Options, claims, speculation
