@@ -42,6 +42,13 @@ def test_bounds(routing: tuple[int, int], tokens: int) -> None:
     assert top_k * (1 - 1e-12) <= distinct <= min(experts, top_k * tokens) * (1 + 1e-12)
 
 
+def test_a_busier_device_meets_at_most_all_of_its_experts() -> None:
+    """An expert picked 1.5 times as often is met with min(1, 1.5 k/E): 4 (1 - (1/4)^2) of 4, and all where that is above 1."""
+    assert expected_distinct(4, 2, 2, often=1.5) == pytest.approx(4 * (1 - 0.25**2))
+    assert expected_distinct(4, 3, 2, often=1.5) == 4
+    assert expected_distinct(4, 3, 2, 1.0, often=100.0) == pytest.approx(4)
+
+
 @LIGHT
 @given(routing=routings(), tokens=st.integers(1, 5000))
 def test_more_tokens_meet_more_experts_but_ever_fewer_new_ones(routing: tuple[int, int], tokens: int) -> None:

@@ -83,3 +83,17 @@ def test_kinds_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
     layer = TypeAdapter(Layer).validate_python({"mlp": {"kind": "mlp3", "width": 8}})
     assert isinstance(layer.mlp, Mlp3)
+
+
+def test_why_a_context_cannot_be_divided() -> None:
+    """Of full attention nothing stands against it; the cache of an earlier layer, a window and a state do."""
+    gqa = {"kind": "gqa", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    mamba = {"kind": "mamba", "mamba_d_inner": 128, "ssm_state_size": 16, "time_step_rank": 8}
+    reasons = [
+        mixer.why_undivided()
+        for one in (gqa, {**gqa, "kv_shared": True}, {**gqa, "sliding_window": 128}, mamba)
+        if (mixer := TypeAdapter(LayerType).validate_python({"mixer": one, "mlp": None}).mixer) is not None
+    ]
+    assert reasons[0] is None
+    for reason, part in zip(reasons[1:], ("an earlier layer's cache", "a window", "(mamba) hands a state"), strict=True):
+        assert part in str(reason)

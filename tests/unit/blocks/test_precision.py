@@ -32,6 +32,19 @@ def test_default_is_what_the_model_says() -> None:
     assert {notes[name].origin for name in ("dtype", "activation_dtype", "kv_cache_dtype")} == {"default"}
 
 
+@pytest.mark.parametrize(("hardware", "multiplied"), [("h100-sxm", "fp8"), ("a100-sxm-80gb", None)])
+def test_a_scheme_is_multiplied_where_the_hardware_can(hardware: str, multiplied: str | None) -> None:
+    """Where nothing is said of activations, fp8 is multiplied on an H100, and on an A100, which cannot, widened."""
+    assert _resolve("llama-3.1-8b", hardware, quantization="fp8")[0].dtypes("linear").weight.multiply == multiplied
+
+
+def test_what_the_hardware_multiplies_stays() -> None:
+    """An H100 multiplies fp16 as well as bf16: a model in fp16 stays so."""
+    model = roofline.load_model("llama-3.1-8b").model_copy(update={"dtype": "fp16"})
+    precision, _ = resolve_precision(model, Deployment(), roofline.load_hardware("h100-sxm").accelerator.peak_flops)
+    assert (precision.weight.name, precision.activation.name) == ("fp16", "fp16")
+
+
 def test_v100_computes_in_fp16() -> None:
     """A V100 has no bf16: weights and activations are fp16, of two bytes as well, and the result says why."""
     precision, notes = _resolve("llama-3.1-8b", "v100-sxm2-32gb")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from small_models import GQA, MOE, WIDTH, small_model
 
 import roofline
 from roofline.blocks.model import Model
+from roofline.dtypes import FORMATS
 from roofline.errors import InputError
 from roofline.graph.build import build
 from roofline.graph.sharding import check_parallel, communication_groups
@@ -23,6 +25,9 @@ from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import decode, prefill
 
 TOKENS = 16
+LATENT = {
+    "kind": "mla", "num_attention_heads": 8, "kv_lora_rank": 32, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+}  # fmt: skip
 
 
 def _graph(model: Model | str, **sizes: int) -> dict[str, tuple[Any, Any]]:
@@ -65,6 +70,40 @@ def test_a_pass_without_a_mixer_borrows_its_weights() -> None:
     graph = _graph(small_model(alone, {**alone, "shared_weights": True}))
     held = [operator.parameters for path, (operator, _) in graph.items() if path.endswith("mlp/down_proj")]
     assert sorted(held) == [0, 128 * WIDTH]
+
+
+def test_what_passes_of_layers_have() -> None:
+    """A vector that every pass begins with, and per block two norms of which only the third has a weight, and none a bias."""
+    graph = _graph(small_model({"norms": "interpolated"}, initial_state=True, norm={"function": "layernorm", "bias": True}))
+    assert (graph["initial_state"][0].parameters, graph["initial_state"][0].cost().activation_bytes) == (WIDTH, 2 * WIDTH)
+    norms = {path: operator.parameters for path, (operator, _) in graph.items() if "attention/" in path and "norm" in path}
+    assert norms == {f"layers/attention/{name}": held for name, held in zip(PASS_NORMS, (0, 0, WIDTH), strict=True)}
+
+
+PASS_NORMS = ("post_norm", "stream_norm", "interpolation_norm")
+
+
+def test_layers_of_one_type_have_formats_of_their_own() -> None:
+    """Attention of the second type of layer is in fp8, that of the first and all MLPs are not."""
+    precision = replace(TWO_BYTES, layers=(("layer1", (("attention", FORMATS["fp8"]),)),))
+    graph = build(small_model({}, {}), Deployment(), precision, decode(TOKENS, 1024))
+    weights = {path: operator.dtypes.weight.name for path, (operator, _) in graph.items() if path.endswith("_proj")}
+    assert sum(name == "fp8" for name in weights.values()) == 2
+    assert {path for path, name in weights.items() if name == "fp8"} == {
+        f"layers/layer1/attention/{name}" for name in ("qkv_proj", "o_proj")
+    }
+
+
+def test_experts_divided_over_two_devices_gather_rows() -> None:
+    """Of a group of two each device gets half of the rows, and both add up their partial sums; one device does neither."""
+    for size, expected in ((1, set()), (2, {"dispatch/all_gather", "collect/reduce_scatter"})):
+        layout = {"data_parallel_size": 4, "expert_parallel_size": 4 // size, "moe_tp": size, "expert_exchange": "all_to_all"}
+        graph = _graph(MODELS["experts"], **layout)  # type: ignore[arg-type]
+        inside = {
+            path.removeprefix("layers/moe/"): op for path, (op, _) in graph.items() if "dispatch/" in path or "collect/" in path
+        }
+        assert set(inside) == expected
+        assert {op.world for op in inside.values()} <= {2}
 
 
 def test_one_device_sums_nothing() -> None:
@@ -132,12 +171,8 @@ def test_groups_of_devices() -> None:
 
 def test_devices_that_hold_the_same_cache() -> None:
     """Of latents all 8 tensor-parallel devices do; 4 KV heads on 8 devices are held by 2 each. The divisors of that work."""
-    latent = {
-        "kind": "mla", "num_attention_heads": 8, "kv_lora_rank": 32, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
-        "v_head_dim": 8,
-    }  # fmt: skip
     grouped = {**GQA, "num_attention_heads": 16}
-    for mixer, works in ((latent, (1, 2, 4, 8)), (grouped, (1, 2))):
+    for mixer, works in ((LATENT, (1, 2, 4, 8)), (grouped, (1, 2))):
         model = small_model({"mixer": mixer})
         for size in range(1, 9):
             deployment = Deployment(tensor_parallel_size=8, decode_context_parallel_size=size)
@@ -155,6 +190,10 @@ MODELS: dict[str, Model] = {
     "mean of streams": small_model(hc_mult=4, hc_head="mean"),
     "copies": small_model({"norms": "both"}, altup_num_inputs=4, laurel_rank=8),
     "tables of n-grams": small_model(ngram_embedders=4, ngram_rows=400),
+    "passes": small_model({"norms": "interpolated"}, initial_state=True),
+    "chosen keys": small_model(
+        {"mixer": {**LATENT, "q_lora_rank": 24, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 64}}
+    ),
 }
 LAYOUTS: dict[str, dict[str, Any]] = {
     "one device": {},

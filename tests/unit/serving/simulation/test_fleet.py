@@ -17,7 +17,7 @@ from roofline import simulate
 from roofline.errors import InputError
 from roofline.serving.simulation.autoscaling import AUTOSCALERS, Autoscaler, Observation
 from roofline.serving.simulation.failures import FailureConfig, parse_failures
-from roofline.serving.simulation.fleet import FleetConfig, peak
+from roofline.serving.simulation.fleet import FleetConfig, FleetRecord, peak
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.step_log import END
@@ -92,6 +92,12 @@ def test_a_replica_that_drains_ends_its_requests_and_takes_no_more() -> None:
     assert times(served) == {0: (1.0, 10.0), 1: (1.0, 8.0), 2: (11.0, 12.0)}
     assert served.record is not None
     assert sorted(served.record.held) == [(0.0, 8.0), (0.0, 12.0)]
+
+
+def test_changes_are_counted_by_their_sign() -> None:
+    """One more, two more, one less, and no change: two up and one down."""
+    figures = FleetRecord(scaled=[(1.0, 1), (2.0, 2), (3.0, -1), (4.0, 0)]).figures(devices=1)
+    assert (figures["scale_ups"], figures["scale_downs"]) == (2, 1)
 
 
 def test_from_zero() -> None:
