@@ -356,6 +356,17 @@ def test_clients_are_those_who_run_and_those_who_wait(loop: dict[str, Any]) -> N
         assert (shown.tpot.at or 0) / 0.025 == pytest.approx((open_loop.tpot.at or 0) / open_loop.tpot.mean)
 
 
+def test_the_rate_of_clients_is_found_in_a_dozen_halvings(loop: dict[str, Any]) -> None:
+    """From n/(100 x 25 ms) on, each step goes half of the way to n/(TTFT + 100 x 25 ms)."""
+    load = load_of({"concurrency": 20})
+    one = made(load)
+    rate = 8 / 2.5
+    for _ in range(12):
+        ttft = steady(one.server, min(rate, 0.85 * one.server.capacity)).ttft_mean(0)[0]
+        rate = min((rate + 8 / (ttft + 2.5)) / 2, one.server.capacity)
+    assert closed_loop_performance(one, load, 20).rate == pytest.approx(rate, rel=1e-12)
+
+
 def test_clients_of_two_classes(loop: dict[str, Any]) -> None:
     """Three of four requests are of one class. Each waits for a slot; its TPOT is to the mean as under random arrivals."""
     load = load_of({"concurrency": 15}, {"concurrency": 5, "input_len": "uniform:2000:3000", "output_len": 401})
