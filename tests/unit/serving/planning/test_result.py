@@ -118,7 +118,8 @@ def test_rows() -> None:
     rest = {
         "hardware": "h100-sxm", "devices": 32, "replicas": 7, "mode": "disaggregated", "precision": "bf16",
         "requests_per_s": 10, "output_tokens_per_s": 1000, "utilisation": 0.6, "cost_per_hour": 96,
-        "cost_per_million_tokens": 0.3, "cost_per_million_input_tokens": 0.1, "cost_per_million_output_tokens": 0.2, "currency": "EUR", "binds": "ttft",
+        "cost_per_million_tokens": 0.3, "cost_per_million_input_tokens": 0.1, "cost_per_million_output_tokens": 0.2,
+        "currency": "EUR", "binds": "ttft",
         "breaks_at_requests_per_s": 12, "headroom": 0.2, "basis": "estimate",
     }  # fmt: skip
     assert rest.items() <= first.items()
