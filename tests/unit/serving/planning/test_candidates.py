@@ -19,14 +19,19 @@ from roofline.serving.planning.candidates import (
     PoolSize,
     Ranked,
     _cost,
+    _deployment,
     _finish,
     _mean_times,
     _notes,
     _notes_on_cache,
+    _notes_on_formats,
     _performance,
     _pool,
     _scaled,
+    _sglang_flags,
     _speculative_config,
+    _trtllm_files,
+    _trtllm_flags,
     _vllm_flags,
     candidate,
     drafts,
@@ -43,7 +48,7 @@ from roofline.serving.queueing.replica import BatchServer, Demand
 from roofline.serving.queueing.steady import steady
 from roofline.serving.traffic.build import single
 from roofline.serving.traffic.profile import parse_profile
-from roofline.specs.library import load_hardware
+from roofline.specs.library import load_engine, load_hardware
 from roofline.specs.prices import Price
 from roofline.specs.workload import decode, prefill
 
@@ -704,6 +709,92 @@ def test_commands_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _speculative_config(drafted) == base
     options.model, draft.request = "draft", None
     assert _speculative_config(drafted) == base
+
+
+def test_commands_of_other_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of drafts, nor where an option has no counterpart; pools by a flag, or by the file of options."""
+    words: list[str] = ["serve"]
+    for name in ("sglang", "trtllm"):
+        monkeypatch.setattr(module, f"{name}_command", lambda request, longest: words)
+    monkeypatch.setattr(module, "trtllm_options", lambda request, longest: "{a: {b: 1}}")
+    sglang, trtllm = _sglang_flags, _trtllm_flags
+
+    def start(**given: Any) -> Any:
+        return module.ReplicaLaunch(request="request", longest=9, **given)  # type: ignore[arg-type]
+
+    assert [flags(start()) for flags in (sglang, trtllm)] == [["serve"], ["serve"]]
+    assert [flags(start(speculation="some")) for flags in (sglang, trtllm)] == [None, None]
+    assert sglang(start(pool="decode")) == ["serve", "--disaggregation-mode", "decode"]
+    assert trtllm(start(pool="decode")) == ["serve"]
+    for pool, more in (
+        (None, ""), ("decode", ", cache_transceiver_config: {backend: DEFAULT}"),
+        ("prefill", ", cache_transceiver_config: {backend: DEFAULT}, disable_overlap_scheduler: true"),
+    ):  # fmt: skip
+        assert list(_trtllm_files(start(pool=pool)).values()) == ["{a: {b: 1}" + more + "}"]
+    words.clear()
+    assert [flags(start(pool="decode")) for flags in (sglang, trtllm)] == [None, None]
+    # of which version: the engine's own, or that of the request where it is the same
+    request: Any = SimpleNamespace(engine=SimpleNamespace(name="vllm", version="0.5"))
+    assert EngineFlags("vllm", sglang).label(request) == "vllm@0.5"
+    assert EngineFlags("vllm", sglang, "1.2").label(request) == "vllm@1.2"
+    request.engine.name = "other"
+    assert EngineFlags("vllm", sglang).label(request) == f"vllm@{load_engine('vllm')[0].version}"
+
+
+def test_a_deployment_has_its_settings() -> None:
+    """As in the JSON output; formats of a checkpoint unless they are chosen, and the draft beside."""
+    sizes = {"tensor": 2, "pipeline": 3, "data": 4, "expert": 5, "context": 6}
+    chosen = SimpleNamespace(
+        quantization=None, backend="flash", **{f"{name}_parallel_size": size for name, size in sizes.items()}
+    )
+    linear = SimpleNamespace(weight=SimpleNamespace(name="fp8"))
+    request: Any = SimpleNamespace(
+        model=SimpleNamespace(hf_id="org/m", name="m", quantization=(SimpleNamespace(name="awq"),)), deployment=chosen,
+        precision=SimpleNamespace(
+            dtypes=lambda kind: linear if kind == "linear" else None, activation=SimpleNamespace(name="bf16"),
+            kv=SimpleNamespace(name="e4m3"),
+        ),
+        memory=SimpleNamespace(utilization=0.8, block_size=32), engine=SimpleNamespace(name="vllm", version="0.5"),
+    )  # fmt: skip
+    sized: Any = SimpleNamespace(slots=8, budget=512, replica=SimpleNamespace(request=request, speculation=None))
+    size = PoolSize(option(both=1), "both", sized, 1)
+    expected = {
+        "checkpoint": "org/m", "weight_dtype": "fp8", "activation_dtype": "bf16", "kv_dtype": "e4m3", "quantization": "awq",
+        **{f"{name}_parallel": size for name, size in sizes.items()}, "max_num_seqs": 8, "max_num_batched_tokens": 512,
+        "max_model_len": 1101, "gpu_memory_utilization": 0.8, "block_size": 32, "engine": "vllm@0.5", "backend": "flash",
+    }  # fmt: skip
+    assert _deployment(size) == expected
+    chosen.quantization, request.model.hf_id = "fp8", None
+    assert _deployment(size) == {**expected, "quantization": "fp8", "checkpoint": "m"}
+    chosen.quantization, request.model.quantization = None, ()
+    assert _deployment(size)["quantization"] is None
+    sized.replica.speculation = SimpleNamespace(
+        options=SimpleNamespace(method="ngram", tokens=3, acceptance=0.7), draft=SimpleNamespace(name="d"), tokens=2.5
+    )
+    assert _deployment(size)["speculative"] == {
+        "method": "ngram", "draft": "d", "num_speculative_tokens": 3, "acceptance": 0.7, "tokens_per_round": 2.5
+    }  # fmt: skip
+
+
+def test_what_is_noted_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights and caches in fp8 that no checkpoint has; a folder in the command; another checkpoint; drafts and bounds."""
+    monkeypatch.setattr(module, "engine_command", lambda request, longest: ["serve", "./m-awq"])
+    own = SimpleNamespace(name="m", hf_id="org/m", quantization=())
+
+    def notes(
+        quantization: str | None = None, cache: str | None = None, of: Any = own, fixed: tuple[str, ...] = ()
+    ) -> list[str]:
+        chosen = SimpleNamespace(quantization=quantization, kv_cache_dtype=cache)
+        query = query_of(None, model=own, fixed=dict.fromkeys(fixed))
+        return [note.split()[2] for note in _notes_on_formats(query, SimpleNamespace(model=of, deployment=chosen))]  # type: ignore[arg-type]
+
+    checkpoint = SimpleNamespace(name="m", hf_id="org/fp8", quantization=("fp8",))
+    assert notes() == notes("none") == notes("fp8", fixed=("quantization",)) == notes("int4") == []
+    assert notes("fp8") == ["is"]  # the checkpoint is not in fp8
+    assert notes("awq") == ["loads"]  # the engine loads the format that a checkpoint has
+    assert notes(of=checkpoint) == notes("fp8", of=checkpoint) == ["those"]  # weights are those of another
+    assert notes(cache="fp8") == ["cache"]
+    assert notes(cache="fp8", fixed=("kv_cache_dtype",)) == notes(cache="bf16") == []
 
 
 def test_the_time_of_a_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from roofline.serving.planning.search import (
     prefix_cache,
     search,
     slots_in_memory,
+    with_chosen,
 )
 from roofline.serving.traffic.build import single
 from roofline.specs.library import load_hardware
@@ -366,6 +367,32 @@ def test_every_deployment_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, large = (_no_layout(query, hardware, "bf16", 1) for hardware in query.hardware[:2])
     assert (wrong.why, str(wrong.error)) == ("wrong", "wrong")
     assert (large.why, large.error) == ("a replica as given takes 16 devices, and 1 are allowed", None)
+
+
+def test_settings_that_are_chosen() -> None:
+    """Slots and tokens of a step are those of the deployment, and of its memory."""
+
+    @dataclass
+    class Part:
+        name: str
+        deployment: Any = None
+        memory: Any = None
+        request: Any = None
+        replica: Any = None
+        max_num_batched_tokens: int = 1
+        slots: int = 8
+        budget: int = 512
+
+        def model_copy(self, update: dict[str, Any]) -> Any:
+            return {"name": self.name, **update}
+
+    one: Any = Part("sized", replica=Part("replica", request=Part("request", Part("deployment"), Part("memory"))))
+    chosen: Any = with_chosen(one)
+    request = chosen.replica.request
+    deployment = {"name": "deployment", "max_num_seqs": 8, "max_num_batched_tokens": 512}
+    assert request.deployment == request.memory.deployment == deployment
+    assert (request.memory.name, request.memory.max_num_batched_tokens) == ("memory", 512)
+    assert (chosen.name, chosen.replica.name, request.name) == ("sized", "replica", "request")
 
 
 def test_formats_that_are_tried() -> None:
