@@ -110,7 +110,10 @@ def server(step_s: float = 0.02, slots: int = 8) -> BatchServer:
 
 def test_as_many_replicas_as_the_rate_takes() -> None:
     """The rate over that of one, rounded up; what arithmetic of floats adds is no replica."""
-    for rate, each, replicas in [(60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 0.5, 6), (3, 3 * 0.1 / 0.3, 3)]:
+    for rate, each, replicas in [
+        (60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 0.5, 6), (3, 3 * 0.1 / 0.3, 3),
+        (3 * (1 + 9e-10), 1, 3), (3 * (1 + 1.1e-9), 1, 4),
+    ]:  # fmt: skip
         query = query_of(SimpleNamespace(rate=rate, concurrency=None), spare=2)
         (draft,) = drafts(query, [option(both=each), option(both=0.0)])
         assert draft.pools[0].replicas == replicas
@@ -491,6 +494,8 @@ def test_when_offline_work_could_end(monkeypatch: pytest.MonkeyPatch) -> None:
     query.max_cost, query.batch = None, BatchWork(1, 3, 10.0)  # a replica for every request
     there["l40s"] = 50
     assert end() == ("h100-sxm", 6, 1)
+    query.batch, query.max_cost, query.prices = BatchWork(1, 600, 10.0), 1000.0, Prices({"h100-sxm": price(3.0)})
+    assert end() == ("h100-sxm", 6, 200)  # money for more than there are
     there["h100-sxm"], there["l40s"] = 3, 1
     assert _too_late(query, [two, one]) == {"nearest": None, "relax": []}
 

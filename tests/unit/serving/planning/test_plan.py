@@ -14,6 +14,7 @@ import pytest
 import roofline
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, RooflineError
+from roofline.serving.planning import plan as planning
 from roofline.serving.planning.load import Query
 from roofline.serving.planning.plan import _assumptions, _inputs, _margin, _positive, _simulated, _traffic, resolve
 from roofline.serving.planning.result import Plan
@@ -529,6 +530,39 @@ def test_assumptions_of_a_query() -> None:
     priced = {**queueing, **memory, "price.h100-sxm": f"{price.value:g} {price.currency}/h{ends}"}
     assert values([dark], rate=5) == priced
     assert values([dark, one], rate=5) == {**priced, "power": "TDP"}
+
+
+def test_options_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not given is off; seconds of a start are of a fleet that follows a profile."""
+    monkeypatch.setattr(planning, "_run", lambda query: query)
+    asked: list[dict[str, Any]] = []
+
+    def resolved(*names: Any, **given: Any) -> Query:
+        asked.append(given)
+        return resolve(*names, **given)
+
+    monkeypatch.setattr(planning, "resolve", resolved)
+    lengths = {"hardware": "h100-sxm", "input_len": 1000, "output_len": 100}
+
+    def plan(**given: Any) -> Any:
+        return roofline.plan("llama-3.1-8b", **{**lengths, "rate": 5, **given})
+
+    query = plan()
+    assert (query.attention_dp_balance, query.fp8_kv_cache, query.simulate_top, query.start_up) == (False, False, 0, None)
+    assert asked[0]["skip_bad_rows"] is False
+    query = plan(
+        attention_dp_balance=True, fp8_kv_cache=True, simulate=True, profile="1,3", start_up="2 min", skip_bad_rows=True
+    )
+    assert (query.attention_dp_balance, query.fp8_kv_cache, query.simulate_top, query.start_up) == (True, True, 3, 120)
+    assert asked[1]["skip_bad_rows"] is True
+    for wrong, message in (
+        ({"fp8_kv_cache": True, "kv_cache_dtype": "fp8"}, "leave out --fp8-kv-cache"), ({"start_up": 5}, "give --profile too"),
+        ({"profile": "1,3", "start_up": -5}, "--start-up: "),
+        ({"rate": None, "tokens": 5, "deadline": "1 h", "num_speculative_tokens": 3}, "not planned with speculative decoding"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            plan(**wrong)
+    assert plan(kv_cache_dtype="fp8").fixed == {"kv_cache_dtype": "fp8"}
 
 
 def test_files_by_their_role() -> None:
