@@ -494,6 +494,15 @@ def test_offline_work_of_a_replica(loop: dict[str, Any], monkeypatch: pytest.Mon
     assert (seen.each.performance.ttft.low, seen.each.performance.ttft.high) == (None, None)
 
 
+def test_no_replica_is_used_more_than_all_of_the_time(loop: dict[str, Any]) -> None:
+    """Two generations on four ranks end sooner than at the rate that random arrivals saturate, which is not the full load."""
+    load = load_of({"concurrency": 64, "input_len": "uniform:1:20000"})
+    one = made(load, ranks=4)
+    run = offline_run(one.server, 64)
+    assert 64 / run.finish_s > 1.5 * run.rate
+    assert batch_performance(one, load, 64).each.performance.utilisation == 1
+
+
 def test_the_setting_with_the_highest_throughput(loop: dict[str, Any]) -> None:
     """Steps of 20 ms and 1 ms per sequence: more slots serve more, as far as the objective for TPOT allows."""
     settings = [(4, BUDGET), (16, BUDGET), (8, BUDGET)]
