@@ -532,6 +532,8 @@ def test_the_fewest_replicas_that_end_in_time(loop: dict[str, Any]) -> None:
         assert offline_run(one.server, requests / count).finish_s <= deadline
         assert count == 1 or offline_run(one.server, requests / (count - 1)).finish_s > deadline
     assert fewest_replicas(one, load, BatchWork(10100, 100, 2.0)) is None
+    # no more than requests, even if the full load were slower than a request alone
+    assert fewest_replicas(replace(one, max_rate=1e-3), load, BatchWork(303, 3, 2.5)) == 3
     assert fewest_replicas(replace(one, max_rate=0.0), load, BatchWork(10100, 100, 100.0)) is None
 
 

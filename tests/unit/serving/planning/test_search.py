@@ -276,6 +276,9 @@ def test_settings_of_offline_work(made_up: dict[str, Any]) -> None:
         kind, replica, tried, memory, cache = sized(fixed, batch=work, concurrency=100, **given).sized["both"]  # type: ignore[arg-type]
         assert (kind, tried, memory, cache) == ("batch", settings, 300, ("cache", 1500))
         assert replica == ("own", max(slots for slots, _ in settings), (2048, 8192, 512), "balance", None)
+    for slots, more in ((128, [32, 8, 1]), (33, [32, 8, 1]), (32, [8, 1]), (8, [1]), (1, [])):
+        made_up["slots"][2048] = slots
+        assert sized(batch=work, concurrency=100, **limited).sized["both"][2][3:] == [(count, 2048) for count in more]
 
 
 def test_a_deployment_that_fits(made_up: dict[str, Any]) -> None:
