@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from roofline.formatting import duration
 from roofline.serving.planning import candidates as module
 from roofline.serving.planning import infeasible as why_not
 from roofline.serving.planning import plan as planning
@@ -168,6 +169,8 @@ def test_the_fewest_replicas_for_clients(monkeypatch: pytest.MonkeyPatch) -> Non
     assert pools_of(query, option(2, both=1)) == [(40,)]  # 43 devices are 21 replicas, one of which is spare
     query.spare = 2
     assert pools_of(query, option(2, both=1)) == []
+    query = query_of(SimpleNamespace(concurrency=1000), devices=lambda hardware: 403)
+    assert pools_of(query, option(4, both=1)) == [(400,)]  # 403 devices are 100 replicas
     query = query_of(SimpleNamespace(concurrency=10), devices=lambda hardware: 1)
     assert pools_of(query, option(2, both=1)) == [(2,)]  # beyond the limit, and said to be
     query.load.concurrency = 11
@@ -779,6 +782,28 @@ def test_a_deployment_has_its_settings() -> None:
     assert _deployment(size)["speculative"] == {
         "method": "ngram", "draft": "d", "num_speculative_tokens": 3, "acceptance": 0.7, "tokens_per_round": 2.5
     }  # fmt: skip
+
+
+def test_the_slowest_start_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pools that start in 40 and 90 s; only where the fleet follows a profile, of requests at a rate."""
+    for name in ("_notes_on_cache", "_notes_on_formats"):
+        monkeypatch.setattr(module, name, lambda *given: ())
+    monkeypatch.setattr(module, "start_up_s", lambda query, sized: sized.seconds)
+    monkeypatch.setattr(module, "cache_link", lambda hardware: ("links", 1e9))
+    one = option(both=1)
+    replica = SimpleNamespace(basis="estimate", request=None, speculation=None)
+    pools = tuple(PoolSize(one, "both", SimpleNamespace(replica=replica, seconds=each), 1) for each in (40.0, 90.0, 40.0))  # type: ignore[arg-type]
+    for profile, mean_rate, pair in (
+        ("day", 4.0, pools[:2]),
+        ("day", 4.0, pools[1:]),
+        (None, 4.0, pools[:2]),
+        ("day", None, pools[:2]),
+    ):
+        load = SimpleNamespace(concurrency=None, rate=None, retained=(), longest=1101, beyond=1101, mean_rate=mean_rate)
+        query = query_of(load, traffic=SimpleNamespace(profile=profile))
+        notes = "".join(_notes(query, CandidateDraft(pair, 0), SimpleNamespace(utilisation=0.5)))  # type: ignore[arg-type]
+        assert (f"requests replicas {duration(90.0)} before" in notes) is (profile is not None and mean_rate is not None)
+        assert ("follows the profile" in notes) is (profile is not None and mean_rate is not None)
 
 
 def test_what_is_noted_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:

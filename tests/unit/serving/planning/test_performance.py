@@ -582,7 +582,7 @@ def highest(server: BatchServer, met: Callable[[Steady], bool]) -> tuple[float, 
         ("both", ({}, {"ttft": "60 ms", "percentile": 80}), "ttft"),
         ("both", ({"tpot": "27 ms"}, {}), "tpot"),
         ("both", ({"tpot": "40 ms"}, {"tpot": "25.5 ms", "percentile": 80}), "tpot"),
-        ("both", ({"ttft": "4 s", "tpot": "1 s"}, {"ttft": "4 s"}), "throughput"),
+        ("both", ({"ttft": "3.2 s", "tpot": "1 s"}, {"ttft": "3.2 s"}), "throughput"),  # a fifteenth more is too much
         ("both", ({"ttft": "1 ms"}, {}), "ttft"),
         ("prefill", ({"ttft": "170 ms", "tpot": "1 ms"}, {}), "ttft"),
         ("prefill", ({"tpot": "1 ms"}, {}), "throughput"),

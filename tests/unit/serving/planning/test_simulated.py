@@ -244,8 +244,8 @@ def test_the_fewest_replicas(query: Any, planned: int, holds: int, safe: int, re
 
 def test_without_objectives_nothing_is_taken_away() -> None:
     query = query_of(57)
-    query.load.services = [SimpleNamespace(objectives={})]
-    for batch, replicas in ((None, 100), (BatchWork(1, 6600, 100.0), 60)):
+    for objectives, batch, replicas in (({}, None, 100), ({}, BatchWork(1, 6600, 100.0), 60), ({"tpot": 1.0}, None, 60)):
+        query.load.services = [SimpleNamespace(objectives={}), SimpleNamespace(objectives=objectives)]
         query.batch = batch
         server: Any = _Server(query, draft_of(100))
         server.run = lambda count: (SimpleNamespace(holds=True, safe=True), None)
