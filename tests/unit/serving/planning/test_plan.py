@@ -451,6 +451,7 @@ def test_a_query_has_its_defaults() -> None:
         ({"mode": "disaggregated", "concurrency": 5, "rate": None}, "colocated replicas"),
         ({"context": 9}, "--context is no option"),
         ({"num_gpus": 4, "max_gpus": 2}, "the same option"),
+        ({"max_gpus": 0}, "max-gpus"), ({"top": 0}, "top"), ({"spare": -1}, "spare"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             query_of(**{"rate": 5, **wrong})  # type: ignore[dict-item]

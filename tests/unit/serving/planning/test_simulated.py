@@ -252,6 +252,15 @@ def test_without_objectives_nothing_is_taken_away() -> None:
         assert server.fewest(100) == replicas
 
 
+def test_replicas_that_are_needed_at_least() -> None:
+    """0.95 of 1 request/s each; 110 requests in 100 s; one of clients."""
+    for query, fewest in (
+        (query_of(57.0), 60), (query_of(0.1), 1), (query_of(0.96), 2), (query_of(clients=9), 1),
+        (query_of(batch=BatchWork(1, 1111, 100.0)), 11), (query_of(batch=BatchWork(1, 9, 100.0)), 1),
+    ):  # fmt: skip
+        assert _Server(query, draft_of(3))._lowest() == fewest
+
+
 def test_devices_and_money_that_are_allowed() -> None:
     """Four devices each, and a spare: 5 replicas are 24 devices, and cost 72 an hour."""
     for limits, allowed in (
