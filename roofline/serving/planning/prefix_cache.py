@@ -61,7 +61,7 @@ _CLOSE = 1e-3
 """Change of the eviction age, as a share of it, at which the loop stays."""
 _ITERATIONS = 40
 _AGES = (-1.5341, -0.8872, -0.4888, -0.1573, 0.1573, 0.4888, 0.8872, 1.5341)
-"""Means of eight equally likely parts of a normal distribution, scaled to its variance."""
+"""Medians of eight equally likely parts of a normal distribution."""
 LONGEST_AGE = 1e9
 """Seconds of an eviction age that is as good as endless."""
 

@@ -103,7 +103,7 @@ def _wanted(experts: bool, linked: bool, node: int, given: Layout) -> Iterator[L
 
 
 def _devices(sizes: Layout) -> int:
-    return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("dp", 1) * sizes.get("cp", 1)
+    return sizes["tp"] * sizes["pp"] * sizes["dp"] * sizes.get("cp", 1)
 
 
 def _works(model: Model, hardware: Hardware, sizes: Layout) -> bool:

@@ -3,36 +3,53 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from roofline.formatting import duration
 from roofline.serving.planning import candidates as module
+from roofline.serving.planning import infeasible as why_not
+from roofline.serving.planning import plan as planning
 from roofline.serving.planning import simulated
 from roofline.serving.planning.candidates import (
     CandidateDraft,
+    EngineFlags,
     PoolSize,
+    Ranked,
     _cost,
+    _deployment,
     _finish,
     _mean_times,
     _notes,
     _notes_on_cache,
+    _notes_on_formats,
     _performance,
+    _pool,
     _scaled,
+    _sglang_flags,
+    _speculative_config,
+    _trtllm_files,
+    _trtllm_flags,
+    _vllm_flags,
+    candidate,
     drafts,
     order,
+    start_up_s,
     typical_steps,
     watts,
 )
-from roofline.serving.planning.infeasible import _beyond_limits
+from roofline.serving.planning.infeasible import _beyond_limits, _no_deployment, _ratios, _too_late, _too_slow, infeasible
 from roofline.serving.planning.load import BatchWork, Load
+from roofline.serving.planning.plan import _run, _within_limits, _without_pools
+from roofline.serving.planning.search import RejectedLayout
 from roofline.serving.queueing.replica import BatchServer, Demand
 from roofline.serving.queueing.steady import steady
 from roofline.serving.traffic.build import single
 from roofline.serving.traffic.profile import parse_profile
-from roofline.specs.library import load_hardware
+from roofline.specs.library import load_engine, load_hardware
 from roofline.specs.prices import Price
 from roofline.specs.workload import decode, prefill
 
@@ -94,7 +111,10 @@ def server(step_s: float = 0.02, slots: int = 8) -> BatchServer:
 
 def test_as_many_replicas_as_the_rate_takes() -> None:
     """The rate over that of one, rounded up; what arithmetic of floats adds is no replica."""
-    for rate, each, replicas in [(60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 0.5, 6), (3, 3 * 0.1 / 0.3, 3)]:
+    for rate, each, replicas in [
+        (60, 16, 4), (60, 15, 4), (60, 14.9, 5), (0.1, 16, 1), (3, 0.5, 6), (3, 3 * 0.1 / 0.3, 3),
+        (3 * (1 + 9e-10), 1, 3), (3 * (1 + 1.1e-9), 1, 4),
+    ]:  # fmt: skip
         query = query_of(SimpleNamespace(rate=rate, concurrency=None), spare=2)
         (draft,) = drafts(query, [option(both=each), option(both=0.0)])
         assert draft.pools[0].replicas == replicas
@@ -149,6 +169,8 @@ def test_the_fewest_replicas_for_clients(monkeypatch: pytest.MonkeyPatch) -> Non
     assert pools_of(query, option(2, both=1)) == [(40,)]  # 43 devices are 21 replicas, one of which is spare
     query.spare = 2
     assert pools_of(query, option(2, both=1)) == []
+    query = query_of(SimpleNamespace(concurrency=1000), devices=lambda hardware: 403)
+    assert pools_of(query, option(4, both=1)) == [(400,)]  # 403 devices are 100 replicas
     query = query_of(SimpleNamespace(concurrency=10), devices=lambda hardware: 1)
     assert pools_of(query, option(2, both=1)) == [(2,)]  # beyond the limit, and said to be
     query.load.concurrency = 11
@@ -442,6 +464,463 @@ def test_the_cheapest_way_that_the_devices_allow() -> None:
     assert relaxed() == ("h100-sxm", [("max_gpus", 2, 3), ("inventory", 2, 3)])
     query.max_cost, query.prices = 5.0, Prices()
     assert relaxed() == ("h100-sxm", [("price", None, None), ("max_gpus", 2, 3), ("inventory", 2, 3)])
+
+
+def test_when_offline_work_could_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 requests of a second on two H100, or of three on an L40S, one replica of each spare: the earliest end."""
+    monkeypatch.setattr(
+        why_not, "batch_performance", lambda sized, load, share: SimpleNamespace(finish_s=share * sized.seconds)
+    )
+    two, one = option(2, both=1), option(1, name="l40s", both=1)
+    for each, seconds, layout in ((two, 1.0, {"tp": 2}), (one, 3.0, {})):
+        each.sized["both"].seconds, each.layout = seconds, layout
+    there = {"h100-sxm": 8, "l40s": 50}
+    query = query_of(None, batch=BatchWork(1, 600, 10.0), spare=1, devices=lambda hardware: there[hardware.name])
+    query.prices = Prices({"h100-sxm": price(3.0), "l40s": price(1.5)})
+
+    def end() -> tuple[str, int, float]:
+        seen = _too_late(query, [two, one])
+        (relax,) = seen["relax"]
+        assert (relax["constraint"], relax["from"]) == ("deadline", 10)
+        assert relax["to"] == pytest.approx(1.001 * seen["nearest"]["finish_s"])
+        return seen["nearest"]["hardware"], seen["nearest"]["devices"], seen["nearest"]["finish_s"]
+
+    assert end() == ("l40s", 49, pytest.approx(3 * 600 / 49))
+    there["l40s"] = 9
+    assert end() == ("h100-sxm", 6, 200)  # 8 of L40S take 225
+    there["l40s"] = 10
+    assert end() == ("h100-sxm", 6, 200)  # as long on 9 of the others
+    query.max_cost = 12.0  # 4 of one or 8 of the other
+    assert end() == ("l40s", 7, pytest.approx(3 * 600 / 7))
+    query.prices = Prices({"h100-sxm": price(3.0)})
+    assert end() == ("h100-sxm", 2, 600)
+    query.max_cost, query.batch = None, BatchWork(1, 3, 10.0)  # a replica for every request
+    there["l40s"] = 50
+    assert end() == ("h100-sxm", 6, 1)
+    query.batch, query.max_cost, query.prices = BatchWork(1, 600, 10.0), 1000.0, Prices({"h100-sxm": price(3.0)})
+    assert end() == ("h100-sxm", 6, 200)  # money for more than there are
+    there["h100-sxm"], there["l40s"] = 3, 1
+    assert _too_late(query, [two, one]) == {"nearest": None, "relax": []}
+
+
+def test_what_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deployment with the least part of its weights too many; one that memory holds has another reason."""
+    hardware: Any = SimpleNamespace(name="l40s")
+
+    def no(
+        why: str, weights: float | None = None, budget: float | None = None, fits: bool = False, **layout: int
+    ) -> RejectedLayout:
+        return RejectedLayout(hardware, "bf16", layout, why, weights, budget, fits=fits)
+
+    much, less, other = no("much", 90.0, 40.0), no("less", 50.0, 30.0, tp=2), no("other")
+    seen = _no_deployment([other, much, less])
+    assert (seen["constraint"], seen["from"], seen["to"]) == ("memory", 30, 50)
+    assert "less" in seen["why"]
+    assert "tp=2" in seen["why"]
+    for given, why in (
+        ([other], "l40s: other"),
+        ([much, no("fits", 9.0, 40.0, fits=True)], "l40s: fits"),
+        ([], "no hardware is left"),
+    ):
+        seen = _no_deployment(given)
+        assert (seen["constraint"], seen["from"], seen["to"]) == ("hardware", None, None)
+        assert why in seen["why"]
+    # which of the reasons counts
+    for name in ("_beyond_limits", "_too_late", "_too_slow"):
+        monkeypatch.setattr(why_not, name, lambda query, given, name=name: (name, given))
+    able, unable, query = option(both=1), option(both=0), query_of(None)
+    assert infeasible(query, [], [much], []) == {"nearest": None, "relax": [_no_deployment([much])]}
+    assert infeasible(query, [able], [], [1]) == ("_beyond_limits", [1])  # type: ignore[list-item, comparison-overlap]
+    assert infeasible(query, [able], [], []) == ("_too_slow", [able])  # type: ignore[comparison-overlap]
+    query.batch = BatchWork(1, 1, 1.0)
+    assert infeasible(query, [able, unable], [], []) == ("_too_late", [able])  # type: ignore[comparison-overlap]
+    assert infeasible(query, [unable], [], []) == ("_too_slow", [unable])  # type: ignore[comparison-overlap]
+
+
+def test_objectives_that_nothing_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three deployments, what is achieved over the objectives: that with the least of the worst, then of the sum."""
+    load = Load.of(
+        replace(
+            single(rate=1, input_len=9, output_len=9, ttft="1 s", tpot="50 ms"),
+            classes=tuple(
+                replace(single(rate=1, input_len=9, output_len=9, ttft=ttft, tpot=tpot, percentile=at).classes[0], name=ttft)
+                for ttft, tpot, at in (("1 s", "50 ms", 90), ("2 s", "40 ms", 99))
+            ),
+        )
+    )
+    monkeypatch.setattr(why_not, "unloaded", lambda sized, load: dict(zip(("ttft", "tpot"), sized.ratios, strict=True)))
+
+    def of(name: str, **ratios: tuple[float, float]) -> Any:
+        one = option(name=name, **dict.fromkeys(ratios, 1.0))
+        one.layout = {}
+        for role, ratio in ratios.items():
+            one.sized[role] = SimpleNamespace(ratios=ratio, slots=8, budget=len(name))
+        return one
+
+    def nearest(*options: Any) -> tuple[Any, ...]:
+        seen = _too_slow(query_of(load), options)
+        relax = [(each["constraint"], each["from"], pytest.approx(each["to"])) for each in seen["relax"]]
+        near = seen["nearest"]
+        return near["hardware"], pytest.approx((near["ttft_s"], near["tpot_s"])), relax
+
+    slow, wide, even = of("slow", both=(3.0, 0.5)), of("wide", both=(2.0, 1.9)), of("even", both=(2.0, 0.5))
+    assert nearest(slow, wide) == (
+        "wide",
+        (2.002, 0.04 * 1.9 * 1.001),
+        [("ttft", 1, 2.002), ("tpot", 0.04, 0.04 * 1.9 * 1.001)],
+    )
+    assert nearest(slow, wide, even) == ("even", (2.002, 0.04), [("ttft", 1, 2.002)])
+    fine = of("fine", both=(1.0, 1.0))
+    assert nearest(fine) == ("fine", (1.001, 0.04004), [("percentile", 0.99, 0.5)])
+    # pools: the worse of the two, of the best deployment of each role
+    pools = [of("h", prefill=(1.5, 0.0), decode=(0.5, 9.0)), of("h", prefill=(1.6, 0.0), decode=(0.0, 1.2))]
+    assert nearest(slow, *pools) == (
+        "h",
+        (1.5015, 0.04 * 1.2 * 1.001),
+        [("ttft", 1, 1.5015), ("tpot", 0.04, 0.04 * 1.2 * 1.001)],
+    )
+    assert _too_slow(query_of(load), [*pools])["nearest"]["settings"] == {"max_num_seqs": 8, "max_num_batched_tokens": 1}
+    assert nearest(of("slow", both=(1.5, 0.5)), of("h", prefill=(1.5, 0.0), decode=(0.0, 1.2)))[0] == "slow"
+    # of clients: one alone, the worst class, and without an end none does
+    times = {"1 s": (0.8, 0.06), "2 s": (1.0, None)}
+    classes = {name: tuple(SimpleNamespace(at=at) for at in each) for name, each in times.items()}
+    asked: list[float] = []
+    monkeypatch.setattr(
+        why_not, "closed_loop_performance",
+        lambda sized, load, clients: asked.append(clients) or SimpleNamespace(performance=SimpleNamespace(classes=classes)),
+    )  # fmt: skip
+    loop: Any = SimpleNamespace(load=SimpleNamespace(services=load.services, concurrency=9))
+    assert _ratios(loop, fine.sized["both"]) == {"ttft": pytest.approx(0.8), "tpot": math.inf}
+    classes["2 s"][1].at = 0.044
+    assert _ratios(loop, fine.sized["both"]) == {"ttft": pytest.approx(0.8), "tpot": pytest.approx(1.2)}
+    assert asked == [1, 1]
+    loop.load = replace(load, services=load_of(rate=1, tpot="1 s").services)
+    assert _ratios(loop, fine.sized["both"]) == {"tpot": 1}
+
+
+# Candidates, and which of them are listed
+
+
+def test_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 requests/s at the peak and 40 on average, of 1,000 and 100 tokens; three devices of 700 W with a PUE of 1.5."""
+    monkeypatch.setattr(module, "_performance", lambda query, draft: ("seen", 60.0, 40.0))
+    monkeypatch.setattr(module, "_pool", lambda query, draft, pool, seen: (pool.role, seen))
+    monkeypatch.setattr(module, "_cost", lambda query, draft, seen, inputs, outputs: (seen, inputs, outputs))
+    monkeypatch.setattr(module, "_finish", lambda query, draft, batch: (batch, "finish"))
+    monkeypatch.setattr(module, "_notes", lambda query, draft, seen: ["note"])
+    monkeypatch.setattr(module, "typical_steps", lambda request, load: "steps")
+    monkeypatch.setattr(module, "estimate_basis", lambda request, steps: (request, steps))
+    one = option(1, both=36.0)
+    one.sized["both"].replica = SimpleNamespace(request="request", basis="estimate")
+    load = SimpleNamespace(mean_input=1000.0, mean_output=100.0)
+    for name, title in (("h100-sxm", "of"), ("dgx-h100", " of ")):
+        one.hardware = load_hardware(name)[0]
+        draft = CandidateDraft((PoolSize(one, "both", one.sized["both"], 2),), 1)
+        seen = candidate(query_of(load, pue=1.5), draft)
+        assert (seen.hardware, seen.mode, seen.precision, seen.pools) == (name, "colocated", "bf16", (("both", "seen"),))
+        assert (title in seen.title) == (name == "dgx-h100")
+        assert (seen.requests_per_s, seen.output_tokens_per_s, seen.input_tokens_per_s) == (60, 6000, 60_000)
+        assert seen.cost == ("seen", 40_000, 4000)
+        assert (seen.power.watts, seen.power.joules_per_output_token, seen.power.pue) == (2100, 2100 * 1.5 / 4000, 1.5)
+        assert (seen.headroom, seen.breaks_at) == (pytest.approx(0.2), 72)  # two replicas of 36/s
+        assert (seen.basis, seen.finish_s, seen.notes) == ("estimate", None, ("note",))
+        assert seen.estimate_basis == ("request", "steps")
+    loop: Any = "loop"
+    batch: Any = "batch"
+    closed = candidate(query_of(load, pue=1.5), replace(draft, pools=draft.pools * 2, closed_loop=loop, batch=batch))
+    assert (closed.mode, closed.headroom, closed.breaks_at, closed.finish_s) == (
+        "disaggregated",
+        None,
+        None,
+        ("batch", "finish"),
+    )
+    assert (
+        candidate(query_of(SimpleNamespace(mean_input=1.0, mean_output=0.0), pue=1.0), draft).power.joules_per_output_token
+        is None
+    )
+
+
+@dataclass
+class Request:
+    """A deployment of two ranks of two devices."""
+
+    workload: Any
+    engine: Any = None
+    deployment: Any = None
+
+
+@dataclass
+class Workload:
+    """What is run on it."""
+
+    batch: int = 0
+    steps: Any = ()
+
+
+def test_a_pool_and_its_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full steps of 8 sequences on each rank; the engine that was asked for is first, and files are of those with a command."""
+    started: list[Any] = []
+
+    def engine(name: str, able: bool = True) -> EngineFlags:
+        return EngineFlags(
+            name, lambda start: started.append(start) or ([name] if able else None), "1", lambda start: {"file": name}
+        )
+
+    engines = [engine("a"), engine("b"), engine("c", able=False), EngineFlags("d", lambda start: ["d"], "1")]
+    monkeypatch.setattr(module, "ENGINES", SimpleNamespace(values=lambda: engines))
+    monkeypatch.setattr(module, "_deployment", lambda size: {"size": size.replicas})
+    monkeypatch.setattr(EngineFlags, "label", lambda self, request: self.name)
+    request = Request(Workload(), SimpleNamespace(name="b"), SimpleNamespace(data_parallel_size=2, devices=4))
+    one = option(4, both=9.0, prefill=9.0)
+    seen: Any = SimpleNamespace(running=5.0)
+    for role, hits, cached in (("both", False, None), ("prefill", True, None), ("both", False, "cache")):
+        sized = one.sized[role]
+        sized.replica, sized.prefix_cache, sized.slots, sized.binds = (
+            SimpleNamespace(request=request, speculation="s"),
+            cached,
+            8,
+            "ttft",
+        )
+        services = [SimpleNamespace(mix=SimpleNamespace(cached=False)), SimpleNamespace(mix=SimpleNamespace(cached=hits))]
+        draft = CandidateDraft((PoolSize(one, role, sized, 3),), 2)  # type: ignore[arg-type]
+        pool = _pool(query_of(SimpleNamespace(services=services)), draft, draft.pools[0], seen)
+        assert list(pool.engine_flags.items()) == [("b", ["b"]), ("a", ["a"]), ("d", ["d"])]
+        assert pool.engine_files == {"a": {"file": "a"}, "b": {"file": "b"}}
+        assert (pool.role, pool.replicas, pool.spare, pool.devices, pool.max_rate) == (role, 5, 2, 4, 9)
+        assert (pool.deployment, pool.binds, pool.running) == ({"size": 3}, "ttft", 5 if role == "both" else 0)
+        start = started[-1]
+        assert start.request.workload == Workload(16, (("decode", decode(16, 1)),))
+        assert (start.longest, start.speculation) == (1101, "s")
+        assert (start.pool, start.prefix_caching) == (None if role == "both" else role, hits or cached is not None)
+
+
+def test_commands_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefix caching where the engine does not decide; the role of a pool; the draft with its own parallel size."""
+    monkeypatch.setattr(module, "vllm_command", lambda request, longest: ["vllm", str(longest)])
+
+    def words(decided: bool | None = None, **given: Any) -> list[str]:
+        return _vllm_flags(module.ReplicaLaunch(request=SimpleNamespace(prefix_caching=decided), longest=9, **given))  # type: ignore[arg-type]
+
+    assert words() == words(True, prefix_caching=True) == words(False, prefix_caching=True) == ["vllm", "9"]
+    assert words(prefix_caching=True) == ["vllm", "9", "--enable-prefix-caching"]
+    for pool, role in (("prefill", "kv_producer"), ("decode", "kv_consumer")):
+        assert words(pool=pool)[-2:] == ["--kv-transfer-config", f'{{"kv_connector": "NixlConnector", "kv_role": "{role}"}}']
+    options = SimpleNamespace(method="eagle3", tokens=3, model="draft", draft_tensor_parallel_size=None)
+    draft = SimpleNamespace(request=SimpleNamespace(model=SimpleNamespace(hf_id=None, name="small")))
+    drafted: Any = SimpleNamespace(options=options, draft=draft)
+    base = {"method": "eagle3", "num_speculative_tokens": 3}
+    assert _speculative_config(drafted) == {**base, "model": "small"}
+    draft.request.model.hf_id, options.draft_tensor_parallel_size = "org/small", 2
+    assert _speculative_config(drafted) == {**base, "model": "org/small", "draft_tensor_parallel_size": 2}
+    assert words(speculation=drafted)[-2] == "--speculative-config"
+    options.model = None
+    assert _speculative_config(drafted) == base
+    options.model, draft.request = "draft", None
+    assert _speculative_config(drafted) == base
+
+
+def test_commands_of_other_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of drafts, nor where an option has no counterpart; pools by a flag, or by the file of options."""
+    words: list[str] = ["serve"]
+    for name in ("sglang", "trtllm"):
+        monkeypatch.setattr(module, f"{name}_command", lambda request, longest: words)
+    monkeypatch.setattr(module, "trtllm_options", lambda request, longest: "{a: {b: 1}}")
+    sglang, trtllm = _sglang_flags, _trtllm_flags
+
+    def start(**given: Any) -> Any:
+        return module.ReplicaLaunch(request="request", longest=9, **given)  # type: ignore[arg-type]
+
+    assert [flags(start()) for flags in (sglang, trtllm)] == [["serve"], ["serve"]]
+    assert [flags(start(speculation="some")) for flags in (sglang, trtllm)] == [None, None]
+    assert sglang(start(pool="decode")) == ["serve", "--disaggregation-mode", "decode"]
+    assert trtllm(start(pool="decode")) == ["serve"]
+    for pool, more in (
+        (None, ""), ("decode", ", cache_transceiver_config: {backend: DEFAULT}"),
+        ("prefill", ", cache_transceiver_config: {backend: DEFAULT}, disable_overlap_scheduler: true"),
+    ):  # fmt: skip
+        assert list(_trtllm_files(start(pool=pool)).values()) == ["{a: {b: 1}" + more + "}"]
+    words.clear()
+    assert [flags(start(pool="decode")) for flags in (sglang, trtllm)] == [None, None]
+    # of which version: the engine's own, or that of the request where it is the same
+    request: Any = SimpleNamespace(engine=SimpleNamespace(name="vllm", version="0.5"))
+    assert EngineFlags("vllm", sglang).label(request) == "vllm@0.5"
+    assert EngineFlags("vllm", sglang, "1.2").label(request) == "vllm@1.2"
+    request.engine.name = "other"
+    assert EngineFlags("vllm", sglang).label(request) == f"vllm@{load_engine('vllm')[0].version}"
+
+
+def test_a_deployment_has_its_settings() -> None:
+    """As in the JSON output; formats of a checkpoint unless they are chosen, and the draft beside."""
+    sizes = {"tensor": 2, "pipeline": 3, "data": 4, "expert": 5, "context": 6}
+    chosen = SimpleNamespace(
+        quantization=None, backend="flash", **{f"{name}_parallel_size": size for name, size in sizes.items()}
+    )
+    linear = SimpleNamespace(weight=SimpleNamespace(name="fp8"))
+    request: Any = SimpleNamespace(
+        model=SimpleNamespace(hf_id="org/m", name="m", quantization=(SimpleNamespace(name="awq"),)), deployment=chosen,
+        precision=SimpleNamespace(
+            dtypes=lambda kind: linear if kind == "linear" else None, activation=SimpleNamespace(name="bf16"),
+            kv=SimpleNamespace(name="e4m3"),
+        ),
+        memory=SimpleNamespace(utilization=0.8, block_size=32), engine=SimpleNamespace(name="vllm", version="0.5"),
+    )  # fmt: skip
+    sized: Any = SimpleNamespace(slots=8, budget=512, replica=SimpleNamespace(request=request, speculation=None))
+    size = PoolSize(option(both=1), "both", sized, 1)
+    expected = {
+        "checkpoint": "org/m", "weight_dtype": "fp8", "activation_dtype": "bf16", "kv_dtype": "e4m3", "quantization": "awq",
+        **{f"{name}_parallel": size for name, size in sizes.items()}, "max_num_seqs": 8, "max_num_batched_tokens": 512,
+        "max_model_len": 1101, "gpu_memory_utilization": 0.8, "block_size": 32, "engine": "vllm@0.5", "backend": "flash",
+    }  # fmt: skip
+    assert _deployment(size) == expected
+    chosen.quantization, request.model.hf_id = "fp8", None
+    assert _deployment(size) == {**expected, "quantization": "fp8", "checkpoint": "m"}
+    chosen.quantization, request.model.quantization = None, ()
+    assert _deployment(size)["quantization"] is None
+    sized.replica.speculation = SimpleNamespace(
+        options=SimpleNamespace(method="ngram", tokens=3, acceptance=0.7), draft=SimpleNamespace(name="d"), tokens=2.5
+    )
+    assert _deployment(size)["speculative"] == {
+        "method": "ngram", "draft": "d", "num_speculative_tokens": 3, "acceptance": 0.7, "tokens_per_round": 2.5
+    }  # fmt: skip
+
+
+def test_the_slowest_start_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pools that start in 40 and 90 s; only where the fleet follows a profile, of requests at a rate."""
+    for name in ("_notes_on_cache", "_notes_on_formats"):
+        monkeypatch.setattr(module, name, lambda *given: ())
+    monkeypatch.setattr(module, "start_up_s", lambda query, sized: sized.seconds)
+    monkeypatch.setattr(module, "cache_link", lambda hardware: ("links", 1e9))
+    one = option(both=1)
+    replica = SimpleNamespace(basis="estimate", request=None, speculation=None)
+    pools = tuple(PoolSize(one, "both", SimpleNamespace(replica=replica, seconds=each), 1) for each in (40.0, 90.0, 40.0))  # type: ignore[arg-type]
+    for profile, mean_rate, pair in (
+        ("day", 4.0, pools[:2]),
+        ("day", 4.0, pools[1:]),
+        (None, 4.0, pools[:2]),
+        ("day", None, pools[:2]),
+    ):
+        load = SimpleNamespace(concurrency=None, rate=None, retained=(), longest=1101, beyond=1101, mean_rate=mean_rate)
+        query = query_of(load, traffic=SimpleNamespace(profile=profile))
+        notes = "".join(_notes(query, CandidateDraft(pair, 0), SimpleNamespace(utilisation=0.5)))  # type: ignore[arg-type]
+        assert (f"requests replicas {duration(90.0)} before" in notes) is (profile is not None and mean_rate is not None)
+        assert ("follows the profile" in notes) is (profile is not None and mean_rate is not None)
+
+
+def test_what_is_noted_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights and caches in fp8 that no checkpoint has; a folder in the command; another checkpoint; drafts and bounds."""
+    monkeypatch.setattr(module, "engine_command", lambda request, longest: ["serve", "./m-awq"])
+    own = SimpleNamespace(name="m", hf_id="org/m", quantization=())
+
+    def notes(
+        quantization: str | None = None, cache: str | None = None, of: Any = own, fixed: tuple[str, ...] = ()
+    ) -> list[str]:
+        chosen = SimpleNamespace(quantization=quantization, kv_cache_dtype=cache)
+        query = query_of(None, model=own, fixed=dict.fromkeys(fixed))
+        return [note.split()[2] for note in _notes_on_formats(query, SimpleNamespace(model=of, deployment=chosen))]  # type: ignore[arg-type]
+
+    checkpoint = SimpleNamespace(name="m", hf_id="org/fp8", quantization=("fp8",))
+    assert notes() == notes("none") == notes("fp8", fixed=("quantization",)) == notes("int4") == []
+    assert notes("fp8") == ["is"]  # the checkpoint is not in fp8
+    assert notes("awq") == ["loads"]  # the engine loads the format that a checkpoint has
+    assert notes(of=checkpoint) == notes("fp8", of=checkpoint) == ["those"]  # weights are those of another
+    assert notes(cache="fp8") == ["cache"]
+    assert notes(cache="fp8", fixed=("kv_cache_dtype",)) == notes(cache="bf16") == []
+
+
+def test_the_time_of_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        module, "start_up", lambda request, given, notes: 77.0 if (request, given, notes) == ("r", {}, []) else 0
+    )
+    sized: Any = SimpleNamespace(replica=SimpleNamespace(request="r"))
+    assert [start_up_s(query_of(None, start_up=given), sized) for given in (None, 0.0, 5.0)] == [77, 0, 5]
+
+
+def test_limits_of_a_plan() -> None:
+    """Three devices at 3 an hour: 9, and not without a price."""
+    draft = clients_draft(3, 1.0)
+    for limits, within in (
+        ({}, True), ({"devices": lambda hardware: 3}, True), ({"devices": lambda hardware: 2}, False),
+        ({"max_cost": 9.0}, True), ({"max_cost": 8.9}, False), ({"max_cost": 9.0, "prices": Prices()}, False),
+        ({"prices": Prices()}, True),
+    ):  # fmt: skip
+        assert _within_limits(query_of(None, **limits), draft) is within
+
+
+def test_pools_have_to_be_better() -> None:
+    """Than the best colocated deployment, of 10: by a fifth 7.9 is, and 8 just so; 8.1 is left out."""
+    one, many = clients_draft(2, 1.0), clients_draft(4, 1.0)
+    pools = [replace(clients_draft(hour, 1.0, replicas=hour), spare=1) for hour in (1, 3)]
+    for draft in (one, many, *pools):
+        draft.option.layout = {"tp": 2}
+    pools = [replace(draft, pools=draft.pools * 2) for draft in pools]
+    ranked = [Ranked(pools[0], (), 7.9), Ranked(pools[1], (), 8.1), Ranked(one, (), 10.0), Ranked(many, (), 12.0)]
+    left, passed_over = _without_pools(query_of(None, margin=0.2), ranked)
+    assert left == [ranked[0], *ranked[2:]]
+    (over,) = passed_over
+    assert over["saves"] == pytest.approx(0.19)
+    assert (over["margin"], over["devices"], over["cost_per_hour"]) == (0.2, 8, 24)
+    assert over["pools"] == [{"role": "both", "replicas": 4, "layout": {"tp": 2}}] * 2
+    assert "19 % better than the best" in over["why"].replace("\u202f", " ").replace("\xa0", " ").replace("19%", "19 %")
+    for value, out in ((7.999, False), (8 * (1 + 9e-10), False), (8 * (1 + 1.1e-9), True)):
+        left, passed_over = _without_pools(query_of(None, margin=0.2), [ranked[2], Ranked(pools[0], (), value)])
+        assert bool(passed_over) is out
+    for value, text in ((9.996, "no better than"), (10.004, "no better than"), (9.99, "0.1"), (11.0, "worse than")):
+        _, (over,) = _without_pools(query_of(None, margin=0.2), [ranked[2], Ranked(pools[0], (), value)])
+        assert text in over["why"]
+    assert _without_pools(query_of(None, margin=0.2), ranked[:2]) == (ranked[:2], ())
+    assert _without_pools(query_of(None, margin=0.0), ranked) == (ranked, ())
+
+
+def test_the_front_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two, and of the others those that none is better than in all measures, up to three times the least cost."""
+    measures = [(2.0, 5.0), (1.0, 9.0), (2.5, 5.0), (3.0, 4.0), (3.1, 3.0), (4.0, 6.0)]
+    drafted = [clients_draft(hour, 1.0) for hour in (1, 2, 3, 4, 5, 6, 99)]
+    for draft in drafted:
+        draft.option.sized["both"].replica = SimpleNamespace(request=draft.devices)
+    ranked = [Ranked(draft, point, 0.0) for draft, point in zip(drafted, measures, strict=False)]
+
+    @dataclass
+    class Listed:
+        devices: int
+        simulated: Any = None
+
+    refused = RejectedLayout(SimpleNamespace(name="l40s"), "bf16", {"tp": 2}, "too small")  # type: ignore[arg-type]
+    options = [SimpleNamespace(), refused, SimpleNamespace()]
+    monkeypatch.setattr(planning, "Option", SimpleNamespace)
+    monkeypatch.setattr(planning, "search", lambda query: options)
+    monkeypatch.setattr(planning, "drafts", lambda query, options: drafted)
+    monkeypatch.setattr(planning, "order", lambda query, within: ranked[: len(within)])
+    monkeypatch.setattr(planning, "candidate", lambda query, draft: Listed(draft.devices))
+    monkeypatch.setattr(planning, "infeasible", lambda *given: given)
+    monkeypatch.setattr(
+        planning, "assemble", lambda query, candidates, first, **others: {"first": first, "all": candidates, **others}
+    )
+    query = query_of(None, top=2, margin=0.0, devices=lambda hardware: 6)
+
+    def run() -> tuple[list[int], tuple[int, ...]]:
+        seen: Any = _run(query)
+        assert seen["considered"] == {"deployments": 3, "fit": 2, "meet": 7, "within_limits": 6}
+        assert seen["refused"] == ({"hardware": "l40s", "precision": "bf16", "layout": {"tp": 2}, "why": "too small"},)
+        assert (seen["first"], seen["infeasible"], seen["passed_over"]) == (1, None, ())
+        return [one.devices for one in seen["all"]], seen["pareto"]
+
+    assert run() == ([1, 2, 4], (0, 1, 2))
+    query.top = 3
+    assert run() == ([1, 2, 3, 4], (0, 1, 3))
+    query.top = 10
+    assert run() == ([1, 2, 3, 4, 5, 6], (0, 1, 3))
+    # one whose simulation misses an objective is not on the front, but what it hid is
+    query.simulate_top = 1
+    verdicts = {id(draft): SimpleNamespace(holds=holds) for draft, holds in zip(drafted, (False, None, True), strict=False)}
+    monkeypatch.setattr(simulated, "simulate_first", lambda query, given: (given, verdicts, "summary"))
+    assert run() == ([1, 2, 3, 4, 5, 6], (1, 2, 3))
+    seen: Any = _run(query)
+    assert [one.simulated for one in seen["all"]] == [*verdicts.values(), None, None, None]
+    assert seen["simulation"] == "summary"
+    query.devices = lambda hardware: 0
+    seen = _run(query)
+    assert (seen["first"], seen["all"]) == (None, ())
+    assert seen["infeasible"] == (query, [options[0], options[2]], [refused], drafted)
 
 
 # Other numbers of replicas, for a simulation

@@ -23,7 +23,15 @@ from roofline.serving.planning.performance import (
     closed_loop_performance,
     performance,
 )
-from roofline.serving.planning.sizing import SizedReplica, coarsened, role_server
+from roofline.serving.planning.sizing import (
+    SizedReplica,
+    _missed_by,
+    _saturated_by,
+    coarsened,
+    role_server,
+    size_replica,
+    unloaded,
+)
 from roofline.serving.queueing.offline import offline_run, shares
 from roofline.serving.queueing.replica import BatchServer, Demand, scatter
 from roofline.serving.queueing.steady import Steady, steady
@@ -348,6 +356,17 @@ def test_clients_are_those_who_run_and_those_who_wait(loop: dict[str, Any]) -> N
         assert (shown.tpot.at or 0) / 0.025 == pytest.approx((open_loop.tpot.at or 0) / open_loop.tpot.mean)
 
 
+def test_the_rate_of_clients_is_found_in_a_dozen_halvings(loop: dict[str, Any]) -> None:
+    """From n/(100 x 25 ms) on, each step goes half of the way to n/(TTFT + 100 x 25 ms)."""
+    load = load_of({"concurrency": 20})
+    one = made(load)
+    rate = 8 / 2.5
+    for _ in range(12):
+        ttft = steady(one.server, min(rate, 0.85 * one.server.capacity)).ttft_mean(0)[0]
+        rate = min((rate + 8 / (ttft + 2.5)) / 2, one.server.capacity)
+    assert closed_loop_performance(one, load, 20).rate == pytest.approx(rate, rel=1e-12)
+
+
 def test_clients_of_two_classes(loop: dict[str, Any]) -> None:
     """Three of four requests are of one class. Each waits for a slot; its TPOT is to the mean as under random arrivals."""
     load = load_of({"concurrency": 15}, {"concurrency": 5, "input_len": "uniform:2000:3000", "output_len": 401})
@@ -475,6 +494,15 @@ def test_offline_work_of_a_replica(loop: dict[str, Any], monkeypatch: pytest.Mon
     assert (seen.each.performance.ttft.low, seen.each.performance.ttft.high) == (None, None)
 
 
+def test_no_replica_is_used_more_than_all_of_the_time(loop: dict[str, Any]) -> None:
+    """Two generations on four ranks end sooner than at the rate that random arrivals saturate, which is not the full load."""
+    load = load_of({"concurrency": 64, "input_len": "uniform:1:20000"})
+    one = made(load, ranks=4)
+    run = offline_run(one.server, 64)
+    assert 64 / run.finish_s > 1.5 * run.rate
+    assert batch_performance(one, load, 64).each.performance.utilisation == 1
+
+
 def test_the_setting_with_the_highest_throughput(loop: dict[str, Any]) -> None:
     """Steps of 20 ms and 1 ms per sequence: more slots serve more, as far as the objective for TPOT allows."""
     settings = [(4, BUDGET), (16, BUDGET), (8, BUDGET)]
@@ -504,4 +532,174 @@ def test_the_fewest_replicas_that_end_in_time(loop: dict[str, Any]) -> None:
         assert offline_run(one.server, requests / count).finish_s <= deadline
         assert count == 1 or offline_run(one.server, requests / (count - 1)).finish_s > deadline
     assert fewest_replicas(one, load, BatchWork(10100, 100, 2.0)) is None
+    # no more than requests, even if the full load were slower than a request alone
+    assert fewest_replicas(replace(one, max_rate=1e-3), load, BatchWork(303, 3, 2.5)) == 3
     assert fewest_replicas(replace(one, max_rate=0.0), load, BatchWork(10100, 100, 100.0)) is None
+
+
+# The rate of a replica
+
+
+def test_a_server_of_a_role() -> None:
+    """Prompts alone have no steps, and their transfers; outputs alone a prompt of no time."""
+    load = load_of(*TWO)
+    one: Any = MadeUp(rounds=2, each=0.001)
+    both, decodes = (role_server(one, load, role, 8, BUDGET) for role in ("both", "decode"))  # type: ignore[arg-type]
+    for after, expected in (((), (0.0, 0.0)), ((0.5, 0.7), (0.5, 0.7))):
+        prefills = role_server(one, load, "prefill", 8, BUDGET, after_s=after)
+        assert prefills.decode_s == pytest.approx([0.021])
+        assert prefills.mean_steps == 0
+        for demand, whole, seconds in zip(prefills.demands, both.demands, expected, strict=True):
+            assert demand.prompt_s == pytest.approx(whole.prompt_s)
+            assert demand.after_s == seconds
+            assert (demand.decode_steps.tolist(), demand.decode_tokens, demand.rounds_variance) == ([0], None, 0)
+    assert decodes.decode_s == pytest.approx(0.02 + 0.001 * np.arange(1, 9))
+    for demand, whole in zip(decodes.demands, both.demands, strict=True):
+        assert (demand.prompt_s.tolist(), demand.prompt_tokens.tolist(), demand.running.tolist()) == ([[0]], [1], [1])
+        assert demand.decode_steps == pytest.approx(whole.decode_steps)
+
+
+def highest(server: BatchServer, met: Callable[[Steady], bool]) -> tuple[float, bool]:
+    """The highest rate, one after another: fifteenths of 0.85 of what saturates, and sixths of the first that fails."""
+    coarse = coarsened(server)
+    top, good = 0.85 * coarse.capacity, 0.0
+    for step in range(1, 16):
+        if not met(steady(coarse, top * step / 15)):
+            for part in range(1, 7):
+                rate = top * (step - 1 + part / 6) / 15
+                if not met(steady(coarse, rate)):
+                    return good, False
+                good = rate
+        good = top * step / 15
+    return good, True
+
+
+@pytest.mark.parametrize(
+    ("role", "objectives", "binds"),
+    [
+        ("both", ({}, {}), "throughput"),
+        ("both", ({"ttft": "60 ms"}, {}), "ttft"),
+        ("both", ({}, {"ttft": "60 ms", "percentile": 80}), "ttft"),
+        ("both", ({"tpot": "27 ms"}, {}), "tpot"),
+        ("both", ({"tpot": "40 ms"}, {"tpot": "25.5 ms", "percentile": 80}), "tpot"),
+        ("both", ({"ttft": "3.2 s", "tpot": "1 s"}, {"ttft": "3.2 s"}), "throughput"),  # a fifteenth more is too much
+        ("both", ({"ttft": "1 ms"}, {}), "ttft"),
+        ("prefill", ({"ttft": "170 ms", "tpot": "1 ms"}, {}), "ttft"),
+        ("prefill", ({"tpot": "1 ms"}, {}), "throughput"),
+        ("decode", ({"tpot": "26 ms"}, {"ttft": "10 s", "percentile": 50}), "tpot"),
+        ("decode", ({}, {"ttft": "1 ms", "percentile": 99}), "ttft"),
+        ("decode", ({}, {"tpot": "27 ms", "output_len": 1}), "throughput"),
+    ],
+)  # fmt: skip
+def test_the_highest_rate(role: Any, objectives: tuple[dict[str, Any], ...], binds: str) -> None:
+    """All that is asked of the role, by the shares of requests of each class; 20 ms and 1 ms per sequence in a step."""
+    load = load_of(*({**one, **more} for one, more in zip(TWO, objectives, strict=True)))
+    after = (np.full(384, 0.05), np.full(384, 0.1)) if role == "prefill" else ()
+    replica: Any = MadeUp(each=0.001)
+    one = size_replica(replica, load, [(8, BUDGET)], 9, role, after)
+    server = role_server(replica, load, role, 8, BUDGET, after_s=after)
+
+    def met(state: Steady) -> bool:
+        for k, service in enumerate(load.services):
+            shares = []
+            if service.ttft is not None:
+                shares.append(1 - state.slot_wait_probability if role == "decode" else state.ttft_within(k, service.ttft))
+            if service.tpot is not None and role != "prefill" and service.mix.outputs.max() > 1:
+                shares.append(state.tpot_within(k, service.tpot))
+            if any(share[0] < service.percentile for share in shares):
+                return False
+        return True
+
+    rate, every = highest(server, met)
+    assert one.max_rate == pytest.approx(rate)
+    assert (one.binds, one.slots, one.budget, one.role) == (binds, 8, BUDGET, role)
+    assert every == (binds == "throughput")
+    # at almost no load, over the objective: the worst class
+    first = steady(coarsened(server), 0.85 * server.capacity / 15)
+    ratios = {"ttft": 0.0, "tpot": 0.0}
+    for k, service in enumerate(load.services):
+        if service.ttft and role != "decode":
+            ratios["ttft"] = max(ratios["ttft"], first.ttft_quantile(k, service.percentile)[0] / service.ttft)
+        if service.tpot and role != "prefill":
+            ratios["tpot"] = max(ratios["tpot"], first.tpot_quantile(k, service.percentile)[0] / service.tpot)
+    assert unloaded(one, load) == pytest.approx(ratios)
+
+
+def test_the_setting_with_the_highest_rate() -> None:
+    """More slots serve more; a budget that changes nothing leaves the first."""
+    replica: Any = MadeUp()
+    best = size_replica(replica, load_of({"rate": 1}), [(4, BUDGET), (8, 2 * BUDGET), (8, BUDGET), (2, BUDGET)], 8)
+    assert (best.slots, best.budget, best.binds) == (8, 2 * BUDGET, "memory")
+
+
+def test_what_binds() -> None:
+    """Memory, where as many run as it holds: more than 0.425 of the slots, or where the first token waits for a slot."""
+    for running, slots, memory, binds in (
+        (4.3, 10, 10, "memory"), (4.2, 10, 10, "throughput"), (4.3, 10, 9, "memory"), (4.3, 10, 11, "throughput"),
+    ):  # fmt: skip
+        state: Any = SimpleNamespace(running=np.array([9.9, running]))
+        assert _saturated_by(state, slots, memory) == binds
+    load = load_of({"rate": 1, "ttft": "1 s", "tpot": "20 ms"})
+
+    def missed(
+        ttft: float, tpot: float, slot_wait: float = 2.0, wait: float = 1.0, slots: int = 10, running: float = 9.0, at: int = 1
+    ) -> str:
+        """Of the second of two rates."""
+        seen: Any = SimpleNamespace(
+            ttft_within=lambda which, limit: np.array([0.0, ttft]), tpot_within=lambda which, limit: np.array([0.0, tpot]),
+            slot_wait_s=np.array([0.0, slot_wait]), wait=SimpleNamespace(mean=np.array([9.0, wait])),
+            running=np.array([0.0, running]),
+        )  # fmt: skip
+        return _missed_by(seen, at, load, "both", slots, 10)
+
+    assert missed(0.94, 0.94) == "memory"
+    assert missed(0.94, 0.94, slots=9) == "ttft"
+    assert missed(0.94, 0.94, slot_wait=1.0) == missed(0.94, 1.0, slot_wait=0.9) == "ttft"
+    assert missed(0.95, 0.94) == "tpot"
+    assert missed(0.95, 0.95) == "memory"
+    assert missed(0.95, 0.95, slots=9) == missed(0.95, 0.95, running=4.2) == "throughput"
+    assert missed(0.95, 0.95, at=0) == "ttft"
+
+
+@pytest.mark.parametrize(
+    ("share", "capacity", "slots", "expected", "binds"),
+    [
+        (1.0, 1e9, 8, 1.0, "memory"), (1.0, 1e9, 7, 1.0, "throughput"), (0.999, 1e9, 8, 127 / 128, "ttft"),
+        (0.7, 1e9, 8, 89 / 128, "ttft"), (0.0, 1e9, 8, 0.0, "ttft"), (0.009, 1e9, 8, 1 / 128, "ttft"),
+        (1.0, 0.5, 8, 64 / 128, "memory"), (1.0, 0.499, 8, 63 / 128, "memory"), (1.0, 0.5, 7, 64 / 128, "throughput"),
+    ],
+)  # fmt: skip
+def test_a_cache_that_depends_on_the_rate(share: float, capacity: float, slots: int, expected: float, binds: str) -> None:
+    """Objectives are met up to a share of 0.85 of what saturates a full cache, in 128ths; or more saturates what is cached.
+
+    What the cache retains is that at the highest rate, at least a 90th.
+    """
+    load = load_of({"rate": 1, "ttft": "1 s"})
+    replica: Any = MadeUp()
+    top = 0.85 * made(load, slots).server.capacity
+    rates: list[float] = []
+
+    def state(rate: float, server: Any) -> tuple[Any, ...]:
+        assert server(((0.5,),)).capacity == pytest.approx(top / 0.85)
+        rates.append(rate)
+        within = np.array([1.0 if rate <= share * top else 0.5])
+        seen = SimpleNamespace(
+            saturated=np.array([False]), ttft_within=lambda which, limit: within, running=np.array([0.5 * slots]),
+            slot_wait_s=np.zeros(1), wait=SimpleNamespace(mean=np.ones(1)),
+        )  # fmt: skip
+        return SimpleNamespace(shares=((0.25,),), rate=rate), SimpleNamespace(capacity=capacity * top / 0.85), seen
+
+    cache: Any = SimpleNamespace(mix=load.mix, all_cached=((1.0,),), state=state)
+    one = size_replica(replica, load, [(slots, BUDGET)], 8, prefix_cache=lambda budget: cache)
+    assert one.max_rate == pytest.approx(expected * top)
+    assert one.binds == binds
+    assert (one.prefix_cache, one.slots) == (cache, slots)
+    assert one.cache.rate == pytest.approx(max(expected, 1 / 90) * top)  # type: ignore[union-attr]
+    assert replica.seen[-1]["shares"] == ((0.25,),)
+    assert len(rates) == (2 if expected == 1 else 9)
+    # clients find everything
+    loop = size_replica(replica, load_of({"concurrency": 1}), [(slots, BUDGET)], 8, prefix_cache=lambda budget: cache)
+    assert (loop.max_rate, loop.cache, loop.binds) == (pytest.approx(top), None, "throughput")
+    # of settings that with the highest rate
+    settings = [(slots - 1, BUDGET), (slots, BUDGET)]
+    assert size_replica(replica, load_of({"concurrency": 1}), settings, 8, prefix_cache=lambda budget: cache).slots == slots

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,9 @@ import pytest
 import roofline
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, RooflineError
+from roofline.serving.planning import plan as planning
+from roofline.serving.planning.load import Query
+from roofline.serving.planning.plan import _assumptions, _inputs, _margin, _positive, _simulated, _traffic, resolve
 from roofline.serving.planning.result import Plan
 from roofline.serving.planning.search import layouts
 from roofline.serving.traffic import load_traffic
@@ -399,3 +404,173 @@ def test_formats_that_are_tried(model: str, hardware: str, options: dict[str, An
 def test_a_cache_that_is_given_is_not_searched() -> None:
     with pytest.raises(InputError, match="leave out --fp8-kv-cache"):
         planned(kv_cache_dtype="bf16", fp8_kv_cache=True)
+
+
+# What is asked, without a search
+
+
+def query_of(**given: Any) -> Query:
+    """Of 1,000 prompt and 100 output tokens."""
+    names = (
+        "traffic", "price", "inventory", "max_gpus", "max_cost", "spare", "rank", "mode", "pue", "top", "tokens", "deadline",
+        "margin", "simulate_top",
+    )  # fmt: skip
+    options = {"input_len": 1000, "output_len": 100, **given}
+    main = {name: options.pop(name, None) for name in names}
+    main["simulate_top"] = main["simulate_top"] or 0
+    return resolve("llama-3.1-8b", options.pop("hardware", "h100-sxm"), **main, skip_bad_rows=False, options=options)
+
+
+def test_a_query_has_its_defaults() -> None:
+    """By cost at a rate, by the cost of a token with clients; both modes, of clients, turns and offline work one."""
+    one = query_of(rate=5)
+    assert (one.rank, one.modes, one.spare, one.max_gpus, one.max_cost) == (
+        "cost",
+        ("colocated", "disaggregated"),
+        0,
+        None,
+        None,
+    )
+    assert (one.pue, one.top, one.margin, one.simulate_top, one.batch, one.inventory) == (1, 10, 0.1, 0, None, None)
+    loop = query_of(concurrency=5)
+    assert (loop.rank, loop.modes, loop.load.concurrency) == ("token-cost", ("colocated", "disaggregated"), 5)
+    assert query_of(rate=5, system_prompt=64).modes == query_of(rate=5, mode="colocated").modes == ("colocated",)
+    given = query_of(
+        rate=5, rank="gpus", mode="any", spare="2", max_gpus="12", max_cost="9.5", pue="1.25", top=3, margin=0.25, tp=2,
+        enforce_eager=False, hardware="8xh100-sxm,2xdgx-h100", simulate_top=4,
+    )  # fmt: skip
+    assert (given.rank, given.spare, given.max_gpus, given.max_cost, given.pue) == ("gpus", 2, 12, 9.5, 1.25)
+    assert (given.top, given.margin, given.simulate_top, given.fixed) == (3, 0.25, 4, {"tensor_parallel_size": 2})
+    assert given.inventory == {"h100-sxm": 8, "dgx-h100": 16}
+    assert query_of(rate=5, hardware="h100-sxm,l40s", inventory={"l40s": 3}).inventory == {"l40s": 3}
+    for wrong, message in (
+        ({"hardware": "8xh100-sxm,l40s"}, "hardware without one"),
+        ({"hardware": "8xh100-sxm", "inventory": "l40s=2"}, "--inventory"),
+        ({"mode": "disaggregated", "system_prompt": 64}, "--mode disaggregated"),
+        ({"margin": 0.2, "mode": "colocated"}, "has one"),
+        ({"mode": "disaggregated", "concurrency": 5, "rate": None}, "colocated replicas"),
+        ({"context": 9}, "--context is no option"),
+        ({"num_gpus": 4, "max_gpus": 2}, "the same option"),
+        ({"max_gpus": 0}, "max-gpus"), ({"top": 0}, "top"), ({"spare": -1}, "spare"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            query_of(**{"rate": 5, **wrong})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(("tokens", "requests"), [(1000, 10), (1001, 11), (100, 1), (1, 1), (1_000_000, 10_000), (900, 9)])
+def test_requests_of_offline_work(tokens: Any, requests: int) -> None:
+    """Of 100 output tokens each, rounded up; they are clients."""
+    one = query_of(tokens=tokens, deadline="2 h")
+    assert one.batch is not None
+    assert (one.batch.requests, one.batch.deadline_s, one.load.concurrency) == (requests, 7200, requests)
+    assert (one.modes, one.rank) == (("colocated",), "token-cost")
+    traffic = _traffic(one)
+    assert (traffic["concurrency"], traffic["classes"][0]["concurrency"]) == (None, None)
+    assert traffic["batch"]["requests"] == requests
+
+
+def test_numbers_of_options() -> None:
+    assert [_simulated(*given) for given in ((False, None), (True, None), (False, 5), (True, "7"), (False, 100))] == [
+        0,
+        3,
+        5,
+        7,
+        100,
+    ]
+    for top in (0, 101):
+        with pytest.raises(InputError):
+            _simulated(True, top)
+    assert [_positive("x", *given) for given in (("2.5", ""), (1, "", 1.0), (1e-9, ""))] == [2.5, 1, 1e-9]
+    for value, least in ((0, 0.0), (-1, 0.0), ("inf", 0.0), ("nan", 0.0), (None, 0.0), ("a", 0.0), (0.99, 1.0)):
+        with pytest.raises(InputError, match="--x must be"):
+            _positive("x", value, "", least)
+    assert _margin("0.2", ("colocated", "disaggregated")) == 0.2
+    assert _margin(0, ("colocated", "disaggregated")) == 0
+    with pytest.raises(InputError, match="--allow-disaggregated"):
+        _margin(2, ("colocated", "disaggregated"))
+
+
+def test_traffic_of_a_result() -> None:
+    one = query_of(rate=4, peak_factor=1.5, prefix_hit=0.25, ttft="1 s", percentile=90, burstiness=2)
+    data = _traffic(one)
+    assert (data["rate"], data["mean_rate"], data["concurrency"], data["batch"]) == (6, 4, None, None)
+    assert (data["peak_factor"], data["profile"]) == (1.5, None)
+    (given,) = data["classes"]
+    assert (given["rate"], given["mean_input"], given["mean_output"]) == (4, 1000, 100)
+    assert (given["ttft_s"], given["tpot_s"], given["percentile"], given["burstiness"]) == (1, None, 0.9, 2)
+    assert (given["prefix_hit"], given["cached_prefix"], given["conversation"]) == (0.25, None, None)
+    shared = _traffic(query_of(rate=4, system_prompt=64, cached_prefix=10))["classes"][0]
+    assert (shared["mean_input"], shared["cached_prefix"], shared["conversation"]["system_prompt"]) == (1064, 10, 64)
+    assert _traffic(query_of(concurrency=4))["classes"][0]["concurrency"] == 4
+
+
+def test_assumptions_of_a_query() -> None:
+    """Each with its value; of what is not asked none."""
+
+    def values(candidates: Any = (), **given: Any) -> dict[str, Any]:
+        query = query_of(**given)
+        own = len(query.traffic.assumptions)
+        return {one.name: one.value for one in list(_assumptions(query, candidates))[own:]}
+
+    memory, queueing = {"memory": "mean lengths"}, {"queueing": "processor sharing with prompt cycles"}
+    assert values(rate=5) == values(rate=5, burstiness=1.2) == {**queueing, **memory}
+    assert values(rate=5, burstiness=1.3) == {**queueing, **memory, "burstiness": 1.3}
+    assert values(concurrency=5) == {"closed loop": 5, **memory}
+    assert values(tokens=500, deadline="1 h") == {"tokens": 500, "batch work": "all at once", **memory}
+    assert values(rate=5, prefix_hit=0.3) == {**queueing, **memory, "prefix_hit": 0.3}
+    assert values(rate=5, cached_prefix=30) == {**queueing, **memory, "cached_prefix": 30}
+    talk = {"turns": 3, "think": "1 s", "input_len": 100}
+    lru = {"prefix_caching": "least recently used"}
+    assert values(rate=5, system_prompt=64) == {**queueing, **memory, **lru}
+    assert values(rate=5, **talk) == {**queueing, **memory, **lru, "router": "session-sticky"}
+    assert values(concurrency=5, system_prompt=64) == {"closed loop": 5, **memory, "prefix_caching": "system prompts"}
+    one, dark = (SimpleNamespace(hardware="h100-sxm", power=SimpleNamespace(watts=watts)) for watts in (700.0, None))
+    price = query_of(rate=5).prices.of(load_hardware("h100-sxm")[0])
+    assert price is not None
+    ends = f" ({price.low:g} to {price.high:g})" if price.low < price.high else ""
+    priced = {**queueing, **memory, "price.h100-sxm": f"{price.value:g} {price.currency}/h{ends}"}
+    assert values([dark], rate=5) == priced
+    assert values([dark, one], rate=5) == {**priced, "power": "TDP"}
+
+
+def test_options_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not given is off; seconds of a start are of a fleet that follows a profile."""
+    monkeypatch.setattr(planning, "_run", lambda query: query)
+    asked: list[dict[str, Any]] = []
+
+    def resolved(*names: Any, **given: Any) -> Query:
+        asked.append(given)
+        return resolve(*names, **given)
+
+    monkeypatch.setattr(planning, "resolve", resolved)
+    lengths = {"hardware": "h100-sxm", "input_len": 1000, "output_len": 100}
+
+    def plan(**given: Any) -> Any:
+        return roofline.plan("llama-3.1-8b", **{**lengths, "rate": 5, **given})
+
+    query = plan()
+    assert (query.attention_dp_balance, query.fp8_kv_cache, query.simulate_top, query.start_up) == (False, False, 0, None)
+    assert asked[0]["skip_bad_rows"] is False
+    query = plan(
+        attention_dp_balance=True, fp8_kv_cache=True, simulate=True, profile="1,3", start_up="2 min", skip_bad_rows=True
+    )
+    assert (query.attention_dp_balance, query.fp8_kv_cache, query.simulate_top, query.start_up) == (True, True, 3, 120)
+    assert asked[1]["skip_bad_rows"] is True
+    for wrong, message in (
+        ({"fp8_kv_cache": True, "kv_cache_dtype": "fp8"}, "leave out --fp8-kv-cache"), ({"start_up": 5}, "give --profile too"),
+        ({"profile": "1,3", "start_up": -5}, "--start-up: "),
+        ({"rate": None, "tokens": 5, "deadline": "1 h", "num_speculative_tokens": 3}, "not planned with speculative decoding"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            plan(**wrong)
+    assert plan(kv_cache_dtype="fp8").fixed == {"kv_cache_dtype": "fp8"}
+
+
+def test_files_by_their_role() -> None:
+    """The first of a role by itself, others with their name; each once."""
+    query = query_of(rate=5)
+    (model, *_) = query.inputs
+    other = replace(model, name="other")
+    names = list(_inputs(replace(query, inputs=(model, model, other))))
+    assert names == [model.role, f"{model.role}.other"]
+    assert list(_inputs(replace(query, inputs=(model,)), [other])) == names
