@@ -224,6 +224,7 @@ def test_crossings_of_all_patterns() -> None:
         assert crossings(range(10, 16), first, [10.0] * 6) == changes
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("percent", [1, 2, 5, 10, 20, 50])
 def test_every_ripple(percent: int) -> None:
     """Three crossings, at 1, 2 and 3: `percent` above and then below, of the longer time.
@@ -245,6 +246,7 @@ def test_the_smallest_block_of_all() -> None:
         assert _smallest_block(lambda block: 2 + 100 / block, limit, most) == expected
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize(("tokens", "step"), [(100, 7), (96, 16), (5, 16), (32, 16), (40, 1)])
 def test_splits_by_trying_all(tokens: int, step: int, hidden: bool) -> None:
@@ -297,6 +299,7 @@ def test_lengths_of_the_curves() -> None:
         assert crossover.curve_lengths(made_up(longest=longest, limit=limit, prefix=prefix), tokens) == expected
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("block", [1, 16, 100])
 def test_crossovers_by_trying_all_lengths(block: int) -> None:
     """Every multiple of a block, up to forty of them: the first one at which the other way is the slower one."""
@@ -309,6 +312,8 @@ def test_crossovers_by_trying_all_lengths(block: int) -> None:
         changes = [n for n, (one, other) in zip(numbers[1:], pairwise(slower), strict=True) if one != other]
         assert len(changes) <= 2
         assert crossover.crossover_tokens(costs, 1) == changes
+    costs = made_up(longest=10 * block, block=block, recompute=lambda n: 9.0 if n >= 10 * block else 0.0)
+    assert crossover.crossover_tokens(costs, 1) == [10 * block]  # the longest sequence itself
 
 
 def test_long_crossovers() -> None:
@@ -320,6 +325,7 @@ def test_long_crossovers() -> None:
         assert true < tokens <= true * 131_072 ** (1 / 400) + 16
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("prefix", [0, 24])
 def test_points_and_maps(prefix: int) -> None:
     """Each time by itself: 3 layers of two copies per block, out and in; one call each way and two passes if gathered."""
@@ -350,6 +356,7 @@ def test_points_and_maps(prefix: int) -> None:
         assert swapped(tokens, size) <= limit < swapped(tokens, size - 1) if size else not decided
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("prefix", [0, 32])
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("square", [0.0, 3e-8])
@@ -385,6 +392,7 @@ def test_both_orders_by_trying_all(prefix: int, hidden: bool, square: float) -> 
 # What if
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("copies", [{}, {"pinned": False}, {"coalesced": True}, {"host_link": 9e9, "gpus_per_link": 2}])
 def test_variants_are_deployments_of_their_own(copies: dict[str, Any]) -> None:
     """Each changed option, given from the start, costs as much; the recomputation is the baseline's."""
@@ -414,6 +422,7 @@ def test_variants_are_deployments_of_their_own(copies: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("share", [1, 2])
 def test_products_in_several_formats(share: int) -> None:
     """The mean peak is that with which parameters and efficiency give the recomputation's time: 2 N_p N = P eta T."""

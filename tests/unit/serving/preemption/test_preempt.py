@@ -126,6 +126,7 @@ def test_no_more_devices_share_a_link_than_there_are() -> None:
 # By hand
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("coalesced", [False, True])
 def test_copies_of_the_fullest_device(coalesced: bool) -> None:
     """A stage of 3 layers and one of 2; 100 tokens after 24 lie in 7 blocks of 16: 160 bytes each in two copies.
@@ -193,6 +194,7 @@ def test_sequences_on_the_host() -> None:
 # The whole result
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     "options",
     [{}, {"batch": 4, "context": 3000, "shared_prefix": 1000}, {"overlapped": True, "coalesced": True, "host_link": "9 GB/s"},
@@ -280,6 +282,7 @@ def test_a_cached_prefix_is_part_of_the_tokens() -> None:
     assert _result(context=100, batch=1, shared_prefix=100).query.context == 100
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -154,6 +154,7 @@ def chunks(tokens: int, budget: int) -> list[tuple[int, int]]:
 SMALL = {"max_num_batched_tokens": 200}
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("batch", "options", "left"),
     [
@@ -183,6 +184,7 @@ def test_steps_one_by_one(batch: int, options: dict[str, Any], left: int) -> Non
             assert recompute._floor(tokens) == pytest.approx(sum(floors))
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("prefix", [0, 4000])
 @pytest.mark.parametrize("tokens", [150, 200, 500])
 def test_the_interval_is_that_of_the_ends(prefix: int, tokens: int) -> None:
@@ -201,6 +203,7 @@ def test_the_interval_is_that_of_the_ends(prefix: int, tokens: int) -> None:
     )
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("batch", [0, 1, 40, 64, 70])
 @pytest.mark.parametrize("most", [300, 700, 1000])
 def test_the_table_is_linear_between_tiles(batch: int, most: int) -> None:

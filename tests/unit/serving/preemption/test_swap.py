@@ -135,6 +135,7 @@ def counted(kind: Kind, tokens: int, prefix: int) -> int:
     return min(len(blocks), most) - len(stay)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_by_counting(kind: Kind) -> None:
     """Each number of tokens, after none and after prefixes that end within a block and with one; of arrays as of numbers."""
@@ -175,6 +176,7 @@ def made_up(*, coalesced: bool = False, share: int = 1, whole: float | None = No
     return Swap(stages, Copies(shared, fast, slow, 4e7, "assumed"), coalesced, 1e9, share)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("coalesced", [False, True])
 @pytest.mark.parametrize("prefix", [0, 30])
 def test_the_slowest_stage_decides(coalesced: bool, prefix: int) -> None:
@@ -204,6 +206,7 @@ def test_the_slowest_stage_decides(coalesced: bool, prefix: int) -> None:
     assert swap.both(np.array(lengths), prefix) == pytest.approx(np.array(both))
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("coalesced", [False, True])
 @pytest.mark.parametrize("share", [1, 3])
 def test_the_break_even_link_by_bisection(coalesced: bool, share: int) -> None:
@@ -320,6 +323,7 @@ def test_the_linear_model() -> None:
     assert curves.shared(4) == SwapCurves(Curve(10 * US, 0.25e9), Curve(30 * US, 0.75e9))
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("link", [None, 50e9, 4e9])
 def test_the_ends_of_typical_values(pinned: bool, link: float | None) -> None:
