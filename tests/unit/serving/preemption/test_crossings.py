@@ -318,7 +318,7 @@ def test_crossovers_by_trying_all_lengths(block: int) -> None:
 
 def test_long_crossovers() -> None:
     """400 steps up to 131,072 tokens, each 3 % longer: a crossing is at most that, and a block, behind the time's own."""
-    for true in (3000, 30_000, 120_000):
+    for true in (3000, 30_000, 120_000, 131_071):
         costs = made_up(longest=131_072)
         costs.recompute_seconds = lambda n, costs=costs, true=true: sum(costs.swap_seconds(n)) * (1.5 if n > true else 0.5)
         (tokens,) = crossover.crossover_tokens(costs, 1)
@@ -359,10 +359,9 @@ def test_points_and_maps(prefix: int) -> None:
 @pytest.mark.every_case
 @pytest.mark.parametrize("prefix", [0, 32])
 @pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("square", [0.0, 3e-8])
-def test_both_orders_by_trying_all(prefix: int, hidden: bool, square: float) -> None:
+@pytest.mark.parametrize(("tokens", "square"), [(200, 0.0), (200, 3e-8), (208, 0.0), (208, 3e-8)])
+def test_both_orders_by_trying_all(prefix: int, hidden: bool, tokens: int, square: float) -> None:
     """The first y tokens computed, and the rest copied from behind them; or the rest first, and y with attention to it."""
-    tokens = 200
 
     def again(number: int) -> float:
         return 1e-4 * (number > 0) + 8e-6 * number + square * number**2

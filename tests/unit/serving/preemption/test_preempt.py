@@ -12,6 +12,7 @@ import pytest
 import roofline
 from roofline.errors import InputError
 from roofline.predict.allocation import Kind
+from roofline.predict.analyze import estimate_basis
 from roofline.predict.request import prepare
 from roofline.serving.preemption import crossover
 from roofline.serving.preemption.copies import Copies, Curve, SwapCurves
@@ -243,6 +244,13 @@ def test_every_figure_is_that_of_its_own_function(options: dict[str, Any]) -> No
     assert "curve" not in document["swap"]
     assert [row["time_s"] for row in document["partial"]] == [part.seconds for part in comparison.partial]
     assert [row["swap_coalesced_s"] for row in result.flat()] == [point.coalesced_s for point in comparison.curves]
+    assert (
+        result.estimate_basis == document["estimate_basis"] == estimate_basis(costs.request, _steps(costs, query)) == "measured"
+    )
+    assert {"model", "hardware", "host copies"} <= set(result.inputs)
+    assert (document["basis"], document["model"], document["assumptions"][0]["name"]) == (
+        costs.recompute.basis, result.model, result.assumptions[0].name,
+    )  # fmt: skip
     assert (document["fits"], result.fits, result.unfit, result.tokens) == (True, True, None, TOKENS)
 
 
@@ -308,3 +316,13 @@ def test_a_device_that_cannot_hold_it() -> None:
     assert nothing.unfit is not None
     assert forced.comparison is not None
     assert set(nothing.to_dict()) == set(forced.to_dict())
+
+
+def test_limits_of_the_last_decode_step() -> None:
+    """The sequence goes on with its last token: 4096 tokens are as long as the engine allows, one more is too long."""
+    limits = {"max_model_len": TOKENS, "max_num_seqs": 1}
+    assert _result(**limits).fits
+    assert _result(**limits, cached_prefix=100).fits
+    for options in ({}, {"shared_prefix": 100}):
+        with pytest.raises(InputError):
+            roofline.preempt(LLAMA, A100, tokens=TOKENS + 1 - options.get("shared_prefix", 0), **limits, **options)

@@ -159,28 +159,33 @@ SMALL = {"max_num_batched_tokens": 200}
     ("batch", "options", "left"),
     [
         (0, SMALL, 200), (0, {**SMALL, "shared_prefix": 300}, 200), (5, {**SMALL, "dp": 2}, 197), (4, {**SMALL, "dp": 2}, 198),
+        (7, {**SMALL, "shared_prefix": 300}, 193),
         (199, SMALL, 1),
     ],
 )  # fmt: skip
 def test_steps_one_by_one(batch: int, options: dict[str, Any], left: int) -> None:
-    """Each chunk adds its step less the batch's step alone; of 5 sequences on two replicas 3 are on the fuller one."""
+    """Each chunk adds its step less the batch's step alone; of 5 sequences on two replicas 3 are on the fuller one.
+
+    Beside a batch a prefix counts as cached tokens of each sequence, read by each.
+    """
     recompute, prefix = of(batch=batch, context=1000, **options), options.get("shared_prefix", 0)
     running = (Segment(batch, 1, 1000, decode=True),) if batch else ()
+    plain = {name: value for name, value in options.items() if name != "shared_prefix"}
+    request = of(**plain).request if batch else recompute.request
     assert recompute.budget == left
     for tokens in (1, 2, left, left + 1, min(3 * left - 1, 9)) if left < 9 else (1, left - 1, left, left + 1, 3 * left - 1):
         steps = chunks(tokens, left)
         assert recompute.steps(tokens) == len(steps)
         for basis in ("bound", "estimate"):
-            alone = getattr(pipeline(recompute.request, running), basis) if batch else 0.0
+            alone = getattr(pipeline(request, running), basis) if batch else 0.0
             times = [
-                getattr(pipeline(recompute.request, (*running, Segment(1, new, prefix + cached))), basis) - alone
-                for new, cached in steps
+                getattr(pipeline(request, (*running, Segment(1, new, prefix + cached))), basis) - alone for new, cached in steps
             ]
             assert recompute.exact(tokens, basis) == pytest.approx(sum(times))
             assert not batch or recompute.alone[basis] == pytest.approx(alone)
         assert recompute.exact(tokens) == recompute.exact(tokens, "estimate")
         if not batch:
-            floors = [pipeline(recompute.request, (Segment(1, new, prefix + cached),)).floor for new, cached in steps]
+            floors = [pipeline(request, (Segment(1, new, prefix + cached),)).floor for new, cached in steps]
             assert recompute._floor(tokens) == pytest.approx(sum(floors))
 
 
@@ -205,7 +210,7 @@ def test_the_interval_is_that_of_the_ends(prefix: int, tokens: int) -> None:
 
 @pytest.mark.every_case
 @pytest.mark.parametrize("batch", [0, 1, 40, 64, 70])
-@pytest.mark.parametrize("most", [300, 700, 1000])
+@pytest.mark.parametrize("most", [300, 577, 1000])
 def test_the_table_is_linear_between_tiles(batch: int, most: int) -> None:
     """Rows fill tiles of 64, of which the batch has the first.
 
@@ -224,6 +229,11 @@ def test_the_table_is_linear_between_tiles(batch: int, most: int) -> None:
         share = (tokens - before - first) / (last - first) if last > first else 0.0
         expected = recompute.exact(tokens) if tokens <= min(512, budget) else start + share * (end - start)
         assert recompute.seconds(tokens) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_options_it_is_alone() -> None:
+    request = of().request
+    assert Recompute(request) == Recompute(request, batch=0, context=0, prefix=0)
 
 
 def test_chunks_that_are_longer_than_a_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,17 @@ import roofline
 from roofline.errors import InputError, SpecError
 from roofline.predict.allocation import Kind
 from roofline.predict.request import ResolvedRequest, prepare
-from roofline.serving.preemption.copies import Copies, Curve, SwapCurves, copies, load_typical, parse_host_copy
+from roofline.serving.preemption import costs as costs_module
+from roofline.serving.preemption.copies import (
+    Copies,
+    Curve,
+    Figure,
+    HostCopyOptions,
+    SwapCurves,
+    copies,
+    load_typical,
+    parse_host_copy,
+)
 from roofline.serving.preemption.costs import BlockGroup, Choice, Preemption, SequenceCache, Swap, replica_bytes, sequence_cache
 from roofline.serving.preemption.crossover import exact_link, needed_rate
 from roofline.specs.library import load_hardware, shipped
@@ -62,6 +73,8 @@ def test_latents_are_one_tensor_on_every_device() -> None:
     assert found.calls(2048) == 128 * 61
     assert found.bytes(2048) == 2048 * 61 * 576 * 2
     assert found.bytes(2048) == held("deepseek-v3", tp=16, hardware="dgx-h100").bytes(2048)
+    indexed = held("deepseek-v3.2", tp=8)  # a tensor more, of 128 elements per token, for the keys of the indexer
+    assert (indexed.calls(2048), indexed.bytes(2048)) == (2 * 128 * 61, 2048 * 61 * (576 + 128) * 2)
 
 
 def test_windows_hold_the_end() -> None:
@@ -206,6 +219,33 @@ def test_the_slowest_stage_decides(coalesced: bool, prefix: int) -> None:
     assert swap.both(np.array(lengths), prefix) == pytest.approx(np.array(both))
 
 
+def test_no_prefix_unless_there_is_one() -> None:
+    """16 tokens fill a block; after one more they would begin a second."""
+    swap = made_up(stages=STAGES[:1])
+    for function in (swap.seconds, swap.both, swap.bound, swap.bytes, swap.overlapped_cost, STAGES[0].bytes, STAGES[0].calls):
+        assert function(16) == function(16, 0) != function(16, 1)
+    assert swap.calls(STAGES[0], 16) == swap.calls(STAGES[0], 16, 0) == 6
+    assert exact_link(swap, 1.0, 16) == exact_link(swap, 1.0, 16, 0) != exact_link(swap, 1.0, 16, 1)
+
+
+def test_nothing_to_evict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model that caches nothing; a single byte would be something."""
+    for size in (0.0, 1.0):
+        monkeypatch.setattr(costs_module, "sequence_cache", lambda stage, size=size: SequenceCache((), size))
+        with nullcontext() if size else pytest.raises(InputError, match="there is nothing to evict"):
+            assert Preemption.of(ask("llama-3.1-8b")).device_bytes(5) == 1.0
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("low", "value", "high", "valid"),
+    [(1, 1, 1, True), (1, 2, 3, True), (0.5, 0.7, 0.7, True), (0, 1, 2, False), (2, 1, 3, False), (1, 3, 2, False)],
+)
+def test_a_value_lies_in_its_range(low: float, value: float, high: float, valid: bool) -> None:
+    with nullcontext() if valid else pytest.raises(ValueError, match="must lie between low"):
+        assert Figure(value=value, low=low, high=high, sources=("someone",)).value == value
+
+
 @pytest.mark.every_case
 @pytest.mark.parametrize("coalesced", [False, True])
 @pytest.mark.parametrize("share", [1, 3])
@@ -298,7 +338,7 @@ def test_every_device_and_its_host() -> None:
     A replica of two devices has two quarters of Polaris' 512 GB, and at most two devices on a link, with two replicas too.
     """
     size = 2 * 32 * 2048 * 1024 * 2.0
-    for options in ({}, {"pp": 3}, {"pp": 2, "tp": 2}, {"decode_context_parallel_size": 2, "tp": 16}):
+    for options in ({}, {"pp": 3}, {"pp": 2, "tp": 2}, {"decode_context_parallel_size": 2, "tp": 16}, {"cp": 2}):
         request = ask("llama-3.1-8b", "dgx-h100", **options)
         assert Preemption.of(request).host_bytes(2048) == replica_bytes(request, 2048) == size
     costs = Preemption.of(ask("llama-3.1-8b", "polaris", tp=2, dp=2), gpus_per_link=4)
@@ -355,6 +395,7 @@ def test_the_ends_of_typical_values(pinned: bool, link: float | None) -> None:
 
 def test_options_of_copies() -> None:
     """What is given is read with its unit; flags of what is not given are not named."""
+    assert parse_host_copy() == HostCopyOptions() == HostCopyOptions(None, True, False, 1, None)
     assert parse_host_copy().given == []
     every = parse_host_copy(host_link="5 GB/s", pinned=False, coalesced=True, gpus_per_link="2", host_memory="3 GB")
     assert every.options == {
