@@ -187,6 +187,10 @@ def test_ends_are_splits_too() -> None:
     assert (everything.recomputed, everything.swapped) == (100, 0)
 
 
+def test_copies_out_count_unless_they_are_hidden() -> None:
+    assert best_split("swap the first", 4, 4, float, lambda y: 3.0, lambda y: 0.0).seconds == 3.0
+
+
 def test_a_split_into_two_steps() -> None:
     """Of 20 tokens in steps of 10 the first half is recomputed while the second is copied: 1 s both, not 2 s of either."""
     part = best_split("recompute the first", 20, 10, lambda y: y / 10, lambda y: 0.0, lambda y: (20 - y) / 10)
@@ -384,8 +388,11 @@ def test_both_orders_by_trying_all(prefix: int, hidden: bool, tokens: int, squar
     for part in parts:
         y, first = part.recomputed, part.order == "recompute the first"
         assert (part.out_s, part.in_s) == pytest.approx(ways(tokens - y, prefix + y if first else prefix))
-    windowed = crossover.split(made_up(prefix=prefix, recompute=again, window=64), tokens, hidden=hidden)
-    assert [part.order for part in windowed] == ["recompute the first"]
+    windowed = made_up(prefix=prefix, recompute=again, window=64)
+    mixed = made_up(prefix=prefix, recompute=again)
+    mixed.swap = replace(mixed.swap, stages=(*mixed.swap.stages, *windowed.swap.stages))
+    for costs in (windowed, mixed):  # of all stages, or of one
+        assert [part.order for part in crossover.split(costs, tokens, hidden=hidden)] == ["recompute the first"]
 
 
 # What if

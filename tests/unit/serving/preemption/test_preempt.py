@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -167,7 +168,7 @@ def test_what_others_lose() -> None:
         query: Any = SimpleNamespace(tokens=30, prefix=20, batch=batch, overlapped=overlapped)
         lost = 0.05 if overlapped else 0.4
         tokens = (8 * 0.5 / 0.02, pytest.approx(8 * lost / 0.02)) if batch else (None, None)
-        assert _stolen(costs, query, recompute, swap) == DeviceTimeLost(0.5, lost, *tokens)  # type: ignore[arg-type]
+        assert _stolen(costs, query, recompute, swap) == DeviceTimeLost(0.5, lost, *tokens)
     for tokens, chunks in ((1, [1]), (64, [64]), (65, [1, 64]), (128, [64, 64]), (200, [8, 64])):
         query = SimpleNamespace(tokens=tokens, prefix=20)
         assert _steps(costs, query) == [(Segment(1, new, 20),) for new in chunks]
@@ -242,6 +243,7 @@ def test_every_figure_is_that_of_its_own_function(options: dict[str, Any]) -> No
     assert document["recompute"]["context"] == (query.context if batch else None)
     assert (document["recompute"]["time_s"], document["recompute"]["steps"]) == (recompute.seconds, recompute.steps)
     assert "curve" not in document["swap"]
+    assert json.loads(result.to_json())["swap"] == document["swap"]
     assert [row["time_s"] for row in document["partial"]] == [part.seconds for part in comparison.partial]
     assert [row["swap_coalesced_s"] for row in result.flat()] == [point.coalesced_s for point in comparison.curves]
     assert (

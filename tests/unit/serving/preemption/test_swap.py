@@ -224,6 +224,7 @@ def test_no_prefix_unless_there_is_one() -> None:
     swap = made_up(stages=STAGES[:1])
     for function in (swap.seconds, swap.both, swap.bound, swap.bytes, swap.overlapped_cost, STAGES[0].bytes, STAGES[0].calls):
         assert function(16) == function(16, 0) != function(16, 1)
+    assert Swap(STAGES, swap.copies, coalesced=False, bandwidth=1e9).share == 1
     assert swap.calls(STAGES[0], 16) == swap.calls(STAGES[0], 16, 0) == 6
     assert exact_link(swap, 1.0, 16) == exact_link(swap, 1.0, 16, 0) != exact_link(swap, 1.0, 16, 1)
 
@@ -461,11 +462,17 @@ def test_fitted_values_take_the_place_of_typical_ones(tmp_path: Path, monkeypatc
     assert found.slow.out.seconds(1e9, 100) == pytest.approx(1.1 * found.curves.out.seconds(1e9, 100))
     assert found.fast.out.seconds(1e9, 100) == pytest.approx(0.9 * found.curves.out.seconds(1e9, 100))
     assert {note.name for note in found.notes} == {"copy_out", "copy_in"}
+    given = copies(ask("llama-3.1-8b"), host_link=9e9)  # all of the link, which the fast end does not beat
+    assert (given.curves.out.rate, given.fast.out.rate, given.slow.out.rate) == pytest.approx((9e9, 9e9, 9e9 / 1.1))
     assert copies(ask("llama-3.1-8b"), pinned=False).basis == "assumed"
     assert copies(ask("llama-3.1-8b", "h100-sxm")).notes[0].origin == "transferred"
     swapped = roofline.preempt("llama-3.1-8b", A100, tokens=4096).swap
     assert swapped is not None
     assert swapped.curve == pytest.approx((3.5 * US, 0.6 * 32e9))  # (4 + 3)/2
+    (folder / "torch.yaml").write_text(FIT.replace("all: [0.9, 1.1]", ""), encoding="utf-8")
+    wide = copies(ask("llama-3.1-8b"))  # without a band between half and twice the time
+    assert (wide.fast.back.call, wide.fast.back.rate) == pytest.approx((1.5 * US, 32e9))
+    assert (wide.slow.back.call, wide.slow.back.rate) == pytest.approx((6 * US, 8e9))
 
 
 def test_the_file_of_typical_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
