@@ -48,6 +48,7 @@ def test_short_ways_to_the_costs() -> None:
     """The result gives what its comparison has; the ratio is above 1 where swapping is faster."""
     result, comparison = _result(), _comparison()
     assert (result.recompute, result.swap) == (comparison.recompute, comparison.swap)
+    assert (result.cheaper, result.crossover_tokens) == (comparison.cheaper, comparison.crossover_tokens)
     assert result.break_even_link == comparison.break_even_link is not None
     assert result.crossover_block_size == comparison.crossover_block_size
     assert comparison.ratio == comparison.recompute.seconds / comparison.swap.seconds
@@ -188,6 +189,9 @@ def test_when_it_is_certain() -> None:
 
 
 def test_sequences_on_the_host() -> None:
+    """Whole ones; without memory for one a swap that would be cheaper is none."""
+    quick = {"coalesced": True, "host_link": "25 GB/s"}
+    assert [_result(**quick, host_memory=memory).cheaper for memory in ("1 GB", "1 MB")] == ["swap", "recompute"]
     for size, memory, number in ((4.0, 12.0, 3), (4.0, 11.9, 2), (4.0, 4.0, 1), (4.0, 3.9, 0), (4.0, None, None)):
         host = HostMemory(size, memory)
         assert (host.fits, host.sequences) == (number != 0, number)
@@ -304,6 +308,7 @@ def test_a_cached_prefix_is_part_of_the_tokens() -> None:
 def test_options_that_it_has_not(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _result(**options)
+    assert roofline.preempt(LLAMA, A100, tokens=1).tokens == 1
     with pytest.raises(InputError, match="tokens"):
         roofline.preempt(LLAMA, A100, tokens=0)
 

@@ -218,23 +218,8 @@ def test_the_table_is_linear_between_tiles(batch: int, most: int) -> None:
     """
     recompute = of(batch=batch, context=500, max_num_batched_tokens=most)
     budget = most - batch
-    for tokens in (
-        1,
-        130,
-        290,
-        520,
-        600,
-        690,
-        930,
-        budget,
-        budget + 1,
-        1100,
-        1101,
-        2 * budget,
-        2 * budget + 1,
-        2 * budget + 90,
-        5 * budget - 7,
-    ):
+    ends = [budget - 1, budget, budget + 1, 2 * budget, 2 * budget + 1, 2 * budget + 90, 5 * budget - 7]
+    for tokens in (1, 130, 290, 511, 520, 600, 690, 930, 1100, 1101, *ends):
         before = (tokens - 1) // budget * budget
         first = last = tokens - before
         while first > 1 and (first - 1 + batch) % 64:

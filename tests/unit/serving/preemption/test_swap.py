@@ -415,6 +415,9 @@ def test_typical_values() -> None:
     assert pageable.curves.out.rate == pytest.approx(10e9)
     assert pinned.basis == pageable.basis == "assumed"
     assert {note.origin for note in pinned.notes} == {"assumed"}
+    assert [(note.name, note.value) for note in pinned.notes][1:] == [("host_copy.link", 0.8)]
+    assert "elsewhere 0.75 to 0.83" in pinned.notes[1].why
+    assert "elsewhere 3.3 GB/s to 10.8 GB/s" in pageable.notes[1].why
     assert all("DualPath" in note.why for note in pinned.notes if note.name == "host_copy.call")
     assert pinned.fast.out.seconds(2**28, 8192) < pinned.curves.out.seconds(2**28, 8192) < pinned.slow.out.seconds(2**28, 8192)
 
