@@ -149,7 +149,7 @@ def counted(kind: Kind, tokens: int, prefix: int) -> int:
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, Kind(1, 1.0)])
 def test_blocks_by_counting(kind: Kind) -> None:
     """Each number of tokens, after none and after prefixes that end within a block and with one; of arrays as of numbers."""
     lengths = range(1, 150, 3)
