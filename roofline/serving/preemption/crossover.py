@@ -363,8 +363,7 @@ def crossover_tokens(costs: Preemption, tokens: int) -> list[int]:
     Only multiples of a block count, so that partly filled blocks do not.
     """
     last, block = _longest(costs, tokens), costs.request.memory.block_tokens
-    base = float(max(last, 2))
-    tried = {max(round(base ** (index / _FINE) / block), 1) * block for index in range(_FINE + 1)}
+    tried = {max(round(last ** (index / _FINE) / block), 1) * block for index in range(_FINE + 1)}
     numbers = sorted(number for number in tried if number <= last) or [last]
     recomputed = [costs.recompute_seconds(number) for number in numbers]
     swapped = [sum(costs.swap_seconds(number)) for number in numbers]

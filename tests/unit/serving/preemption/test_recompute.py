@@ -137,3 +137,114 @@ def test_the_table_has_its_own_points() -> None:
     for tokens in (1, 2, 63, 512, 513, 576, 577, 1000, 1001, 1064, 2000, 2001):
         assert recompute.seconds(tokens) == pytest.approx(recompute.exact(tokens), rel=1e-9)
     assert recompute.seconds(0) == 0.0
+
+
+# Chunk by chunk
+
+
+def chunks(tokens: int, budget: int) -> list[tuple[int, int]]:
+    """The new and the cached tokens of each step."""
+    steps, done = [], 0
+    while done < tokens:
+        steps.append((min(budget, tokens - done), done))
+        done += steps[-1][0]
+    return steps
+
+
+SMALL = {"max_num_batched_tokens": 200}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("batch", "options", "left"),
+    [
+        (0, SMALL, 200), (0, {**SMALL, "shared_prefix": 300}, 200), (5, {**SMALL, "dp": 2}, 197), (4, {**SMALL, "dp": 2}, 198),
+        (7, {**SMALL, "shared_prefix": 300}, 193),
+        (199, SMALL, 1),
+    ],
+)  # fmt: skip
+def test_steps_one_by_one(batch: int, options: dict[str, Any], left: int) -> None:
+    """Each chunk adds its step less the batch's step alone; of 5 sequences on two replicas 3 are on the fuller one.
+
+    Beside a batch a prefix counts as cached tokens of each sequence, read by each.
+    """
+    recompute, prefix = of(batch=batch, context=1000, **options), options.get("shared_prefix", 0)
+    running = (Segment(batch, 1, 1000, decode=True),) if batch else ()
+    plain = {name: value for name, value in options.items() if name != "shared_prefix"}
+    request = of(**plain).request if batch else recompute.request
+    assert recompute.budget == left
+    for tokens in (1, 2, left, left + 1, min(3 * left - 1, 9)) if left < 9 else (1, left - 1, left, left + 1, 3 * left - 1):
+        steps = chunks(tokens, left)
+        assert recompute.steps(tokens) == len(steps)
+        for basis in ("bound", "estimate"):
+            alone = getattr(pipeline(request, running), basis) if batch else 0.0
+            times = [
+                getattr(pipeline(request, (*running, Segment(1, new, prefix + cached))), basis) - alone for new, cached in steps
+            ]
+            assert recompute.exact(tokens, basis) == pytest.approx(sum(times))
+            assert not batch or recompute.alone[basis] == pytest.approx(alone)
+        assert recompute.exact(tokens) == recompute.exact(tokens, "estimate")
+        if not batch:
+            floors = [pipeline(request, (Segment(1, new, prefix + cached),)).floor for new, cached in steps]
+            assert recompute._floor(tokens) == pytest.approx(sum(floors))
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("prefix", [0, 4000])
+@pytest.mark.parametrize("tokens", [150, 200, 500])
+def test_the_interval_is_that_of_the_ends(prefix: int, tokens: int) -> None:
+    """Of the last chunk and, if there is another, the first: their intervals over their times."""
+    recompute = of(shared_prefix=prefix, **SMALL)
+    steps = chunks(tokens, 200)
+    ends = [steps[-1], *steps[:1]] if len(steps) > 1 else steps
+    spans = [pipeline(recompute.request, (Segment(1, new, prefix + cached),)) for new, cached in ends]
+    found, total = recompute.estimate(tokens), sum(span.estimate or 0.0 for span in spans)
+    low, high = (found.seconds * sum(getattr(span, end) for span in spans) / total for end in ("low", "high"))
+    assert (found.seconds, found.time_s, found.steps) == (recompute.exact(tokens), found.seconds, len(steps))
+    assert found.bound == recompute.exact(tokens, "bound")
+    assert (found.low, found.high) == (
+        pytest.approx(max(low, recompute._floor(tokens)), rel=1e-10),
+        pytest.approx(high, rel=1e-10),
+    )
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("batch", [0, 1, 40, 64, 70])
+@pytest.mark.parametrize("most", [300, 577, 1000])
+def test_the_table_is_linear_between_tiles(batch: int, most: int) -> None:
+    """Rows fill tiles of 64, of which the batch has the first.
+
+    Between the first and the last length of a tile in a chunk the time is linear. Lengths up to 512 are there one by one.
+    """
+    recompute = of(batch=batch, context=500, max_num_batched_tokens=most)
+    budget = most - batch
+    ends = [budget - 1, budget, budget + 1, 2 * budget, 2 * budget + 1, 2 * budget + 90, 5 * budget - 7]
+    for tokens in (1, 130, 290, 511, 520, 600, 690, 930, 1100, 1101, *ends):
+        before = (tokens - 1) // budget * budget
+        first = last = tokens - before
+        while first > 1 and (first - 1 + batch) % 64:
+            first -= 1
+        while last < budget and (last + batch) % 64:
+            last += 1
+        start, end = recompute.exact(before + first), recompute.exact(before + last)
+        share = (tokens - before - first) / (last - first) if last > first else 0.0
+        expected = recompute.exact(tokens) if tokens <= min(512, budget) else start + share * (end - start)
+        assert recompute.seconds(tokens) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_options_it_is_alone() -> None:
+    request = of().request
+    assert Recompute(request) == Recompute(request, batch=0, context=0, prefix=0)
+
+
+def test_chunks_that_are_longer_than_a_table() -> None:
+    """Beyond 2^20 tokens of one chunk there is no table; up to it, and in shorter chunks, there is."""
+    recompute = of(max_num_batched_tokens=2**20 + 64)
+    assert recompute.seconds(2**20 + 1) == recompute.exact(2**20 + 1)
+    assert recompute._rows == []
+    assert recompute.seconds(2**20) == pytest.approx(recompute.exact(2**20), rel=1e-9)
+    assert len(recompute._rows) == 1
+    for budget in (2**19, 2**20):
+        short = of(max_num_batched_tokens=budget)
+        assert short.seconds(2**20 + 1) == pytest.approx(short.exact(2**20 + 1), rel=1e-9)
+        assert len(short._rows) > 2**20 // budget
