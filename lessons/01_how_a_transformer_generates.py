@@ -82,8 +82,8 @@ lesson(
 #    last token are needed;
 # 4. **sampling**: one token is chosen.
 #
-# Token n + 1 needs token n, so these calls cannot run side by side. The first call takes the whole prompt and is called
-# **prefill**. Each of the others takes one new token and is called **decode**: what attention needs of the earlier tokens, their keys and
+# Token n + 1 needs token n, so calls cannot run side by side. The first call takes the whole prompt and is called
+# **prefill**. Each of the others takes one new token and is called **decode**: what attention needs of earlier tokens, their keys and
 # values, was computed when they came, and is kept in the **KV cache** (lesson 2).
 
 # %%

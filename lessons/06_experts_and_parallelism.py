@@ -279,7 +279,7 @@ show(
 # ## Experts on many devices
 #
 # What follows runs on several GPUs, *devices*. Eight of them in one machine, a *node*, are joined by fast links (NVLink; a DGX H100 is such a node);
-# between nodes there is a slower network. Devices exchange data by **collectives**, in which all of them take part at once:
+# between nodes the network is slower. Devices exchange data by **collectives**, in which all take part at once:
 #
 # * **all-reduce**: each has a tensor of the same shape; afterwards each has the sum of all;
 # * **all-to-all**: each has another piece for each of the others, and sends it there;
@@ -351,22 +351,22 @@ show(
         "Some engines send as much for expert parallelism inside a node, too: they all-gather the tokens and reduce-scatter the outputs, which is simple, and fast over NVLink."
     ),
     predict(
-        "Routing is never even. Suppose one of 8 devices gets twice the mean number of tokens, and the others wait for it. What does that do to the time of a "
-        "decode step of 256 sequences, with 2,048 tokens cached each?",
+        "Routing is never even. Suppose one of 8 devices gets twice the mean number of tokens, and the others wait for it. 256 sequences decode, with 2,048 "
+        "tokens cached each. How much longer does a step take?",
         {
-            "it takes twice as long": "Twice the tokens, twice the FLOP. But what does this step wait for?",
-            "it takes 1.5 times as long": "What takes longer: reading an expert's weights, or multiplying by them?",
-            "hardly anything": "",
+            "twice as long": "Twice the tokens, twice the FLOP. But what does this step wait for?",
+            "1.5 times as long": "What takes longer: reading an expert's weights, or multiplying by them?",
+            "hardly longer": "",
         },
-        answer="hardly anything",
+        answer="hardly longer",
         why=[
             say(
-                f"The bound of the step grows from {amount(step_of['decode', 1], 's')} to {amount(step_of['decode', 2], 's')}: the busiest device "
-                "computes twice as much, but reads one expert, as the others do, and reading takes the time."
+                f"The bound grows from {amount(step_of['decode', 1], 's')} to {amount(step_of['decode', 2], 's')}: the busiest device computes twice as much, "
+                "but reads one expert, as the others do."
             ),
             say(
                 f"With 256 *prompts* of 2,048 tokens it grows from {amount(step_of['prefill', 1], 's')} to {amount(step_of['prefill', 2], 's')}: "
-                "their experts compute, and all devices wait for the busiest."
+                "they are bound by compute."
             ),
         ],
     ),
@@ -443,8 +443,7 @@ predict(
     },
     answer="about 5 times",
     why=f"The bound falls by {bounded:.1f}, the estimate by **{faster:.1f}**, to {amount(shared[8].decode.time.estimate, 's')}: reading takes an eighth, "
-    f"{amount(shared[1].decode.time.bound / 8, 's')}; all-reduces come on top; the rest is that short kernels stay as long as they were, and that smaller matrices reach less "
-    "of the bandwidth.",
+    f"{amount(shared[1].decode.time.bound / 8, 's')}; all-reduces come on top; short kernels stay as they were, and smaller matrices reach less of the bandwidth.",
 )
 
 # %%
@@ -597,7 +596,7 @@ each = (
     3 * roofline.load_model(DEEPSEEK).hidden_size * wide.moe_intermediate_size * 59
 )  # one expert, in all layers that have some
 read_of = {}
-for batch in (1, 8, 32, 128):
+for batch in (1, 8, 128):
     found = expected_distinct(wide.num_experts, wide.num_experts_per_tok, batch)
     read_of[batch] = (found, deepseek["total"] - deepseek["embedding"] - (wide.num_experts - found) * each)
 attention = roofline.explain(MIXTRAL, "parameters").parts
@@ -608,17 +607,14 @@ show(
     worked(
         "a claim",
         '"DeepSeek-V2 has 21 billion active parameters, so it decodes like a dense model of 21 billion." For which batch is that true?',
-        say(
-            f"A step waits for bytes. With one sequence it reads the active parameters, {2 * deepseek['active'] / 1e9:.0f} GB in bf16 (less the embedding table, of which it "
-            "reads a row). Each further token may bring 6 other experts in each layer."
-        ),
+        say(f"With one sequence, a step reads at most the active ones, {2 * deepseek['active'] / 1e9:.0f} GB in bf16."),
         table(
             ("tokens in the step", "experts met, of 160", "parameters read, billions"),
             [(batch, f"{found:.1f}", f"{read / 1e9:.0f}") for batch, (found, read) in read_of.items()],
             title="What DeepSeek-V2 reads in a decode step",
         ),
         say(
-            "So the sentence holds of FLOP at any batch, and of bytes at batch 1. With 128 sequences it reads like a dense model of "
+            "So it is true of FLOP at any batch, of bytes at batch 1. At batch 128 a step reads as much as that of a dense model of "
             f"{read_of[128][1] / 1e9:.0f} billion."
         ),
     ),
@@ -629,8 +625,8 @@ show(
         table(
             (
                 "Mixtral",
-                "weights on a device",
-                "cache of a token on a device",
+                "weights",
+                "cache per token",
                 "decode, bound",
                 "estimate",
                 "sequences that fit",
@@ -644,14 +640,14 @@ show(
                     amount(found.decode.time.estimate, "s"),
                     found.memory.max_batch,
                 )
-                for name, found in {"tensor parallel, 2": held, "experts on 2, data parallel": spread_out}.items()
+                for name, found in {"TP 2": held, "EP 2, DP 2": spread_out}.items()
             ],
-            title="Mixtral on two H100, 64 sequences after 2048 tokens",
+            title="Each of two H100, after 2048 tokens",
         ),
         say(
             f"Attention is {copied:.0%} of Mixtral, so a copy of it costs little memory. Each device has the caches of half the sequences, or half of "
-            "the heads of all: as many bytes. The two are close; what decides is the load. With few requests tensor parallelism divides also "
-            "what one sequence reads; with data-parallel attention a single sequence leaves one device's attention idle."
+            "the heads of all: as many bytes. What decides is the load: for one sequence tensor parallelism (TP) divides what is read, and data-parallel "
+            "attention (DP) leaves one device's attention idle."
         ),
     ),
 )
