@@ -210,7 +210,8 @@ def states(play, chance):
             elif control.kind == "switch":
                 found[control.key] = chance.random() < 0.5
             elif control.log:
-                found[control.key] = float(round(control.low * (control.high / control.low) ** chance.random()))
+                drawn = control.low * (control.high / control.low) ** chance.random()
+                found[control.key] = max(control.low, float(round(drawn)))
             elif control.high >= 2039.0:
                 found[control.key] = chance.choice([0.0, 500.0, 2039.0])
             elif control.high > 1.0:
